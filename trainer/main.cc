@@ -33,8 +33,8 @@ int Fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-// A file or socket that took a closed descriptor's number would get what is written to stderr. A
-// closed pipe there is no reason to end a training.
+// Opens closed standard descriptors on /dev/null. Otherwise a new file or socket could get the
+// number of stderr, and so receive all messages. A closed pipe must not end a training.
 void ProtectStandardStreams() {
   int opened = 0;
   do opened = open("/dev/null", O_RDWR);
@@ -47,8 +47,8 @@ void ProtectStandardStreams() {
 [[gnu::used,
   gnu::section(".preinit_array")]] void (*protect_standard_streams)() = ProtectStandardStreams;
 
-// Sets variables that libraries read as they are loaded, and starts the program again with them. What
-// the user has set stays.
+// Sets variables that libraries read when they are loaded, and starts the program again with them.
+// Does not change variables that the user has set.
 void SetVariablesOfLibraries(char** argv) {
   bool added = false;
   const auto add = [&](const char* name, const char* value) {
@@ -56,21 +56,21 @@ void SetVariablesOfLibraries(char** argv) {
     setenv(name, value, /*overwrite=*/0);
   };
   add("OMP_NUM_THREADS", "1");  // of OpenMP and the BLAS, per rank
-  // Our own messages say why a rank cannot connect; LibTorch would print each attempt as well. Errors
-  // of NCCL must be seen. glog, which only Debian's LibTorch for CPUs uses, would print errors that
-  // are thrown.
+  // Our own messages report why a rank cannot connect; LibTorch would print each attempt as well.
+  // Errors of NCCL must be printed. glog would also print errors that are thrown; only Debian's
+  // LibTorch for CPUs uses it.
   if (getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
     add("TORCH_CPP_LOG_LEVEL", "ERROR");
     add("GLOG_minloglevel", "3");
   }
   if (!added) return;
-  // By its path, since the process is named after it. Returns only if it cannot.
+  // By its path, because the process is named after it. Returns only after a failure.
   std::error_code error;
   execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(), argv);
   execv("/proc/self/exe", argv);  // the file was replaced
 }
 
-// The command line of a rank: ours without --nproc-per-node.
+// The command line of a rank: that of this process without --nproc-per-node.
 std::vector<std::string> RankCommand(int argc, char** argv) {
   const std::string flag = "--nproc-per-node";
   std::error_code error;
@@ -87,7 +87,7 @@ std::vector<std::string> RankCommand(int argc, char** argv) {
   return command;
 }
 
-// After a signal ended the training.
+// Advice after a signal ended the training.
 std::string HowToContinue(const Options& options) {
   if (options.save_dir.empty() || options.save_every == 0) return "";
   return "; " + AdviceAfterKill(options.save_dir + "/" + options.experiment_name);
@@ -106,7 +106,7 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
   if (status.ok()) return 0;
   if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks printed the rest
   Fail(std::string(status.message()), 1);
-  // As if we had not caught it: a shell that runs us in a loop ends the loop then.
+  // Ends by the signal itself, so that a shell that runs this program in a loop ends the loop.
   if (received != 0) {
     AwaitMessages();
     signal(received, SIG_DFL);

@@ -52,7 +52,7 @@ double DefaultLearningRate(const std::string& model) {
   return model == "small" ? 1e-3 : 6e-4;
 }
 
-// Flags that are parsed to a word or left unset before they become an option.
+// Flags that are parsed to a text, or may be unset, before they become an option.
 struct Words {
   std::string dtype = "float32";
   std::string comm = "auto";
@@ -64,12 +64,12 @@ struct Words {
 
 CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
 
-// Checks a value before the checks that are already there, whose messages say less.
+// Adds a check before the existing ones, whose messages are less clear.
 void CheckFirst(CLI::Option& option, std::string (*error)(const std::string&)) {
   option.transform(CLI::Validator([error](std::string& text) { return error(text); }, ""));
 }
 
-// From 0 to `most`. CLI::Range lets NaN pass.
+// A number from 0 to `most`. CLI::Range alone accepts NaN.
 CLI::Option* AddRate(CLI::App& app, const char* name, double& value, double most,
                      const char* about) {
   CLI::Option* const option = app.add_option(name, value, about)->check(CLI::Range(0.0, most));
@@ -81,7 +81,7 @@ CLI::Option* AddRate(CLI::App& app, const char* name, double& value, double most
   return option;
 }
 
-// Why it names no experiment below --save-dir; empty: it does.
+// Why the name is not valid below --save-dir; empty if it is valid.
 std::string ExperimentNameError(const std::string& name) {
   for (absl::string_view part : absl::StrSplit(name, '/')) {
     if (part.empty() || part == "." || part == "..") return "is not a path below --save-dir";
@@ -103,7 +103,7 @@ std::string DecimalError(const std::string& text) {
   return absl::StrCat(text, " is not a whole decimal number");
 }
 
-// Of each option that is a whole number.
+// Adds the check to each option that is a whole number.
 void CheckDecimals(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
     const std::string type = option->get_type_name();
@@ -248,7 +248,7 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (strategy != strategies.end()) o.log_strategy = strategy->second;
 }
 
-// Lower case, without dashes and underscores: how people remember an option.
+// Lower case, without dashes and underscores: users may remember an option like that.
 std::string Bare(absl::string_view name) {
   std::string bare(name);
   bare.erase(std::remove_if(bare.begin(), bare.end(), [](char c) { return c == '-' || c == '_'; }),
@@ -256,8 +256,8 @@ std::string Bare(absl::string_view name) {
   return absl::AsciiStrToLower(bare);
 }
 
-// "unknown option --step; did you mean --steps?", of the first option that does not exist. CLI11
-// would name its value, too. Empty: all exist.
+// "unknown option --step; did you mean --steps?" for the first option that does not exist. CLI11
+// would name its value, too. Empty: all options exist.
 std::string UnknownOptionError(CLI::App& app, int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));

@@ -15,7 +15,7 @@ namespace ranklog::trainer {
 
 // The parsed command line. Every number is in its valid range.
 struct Options {
-  // ---- What is trained ----
+  // ---- Data and model ----
   std::string data = "builtin";  // see DataOptions
   Tokenizer tokenizer;           // of a text
   std::string cache_dir;         // of its tokens; empty: DefaultCacheDir()
@@ -24,13 +24,13 @@ struct Options {
   int64_t pad_vocabulary = 1;    // the model's vocabulary is rounded up to a multiple of this
   uint64_t seed = 1;             // of the initial weights and of the order of the samples
 
-  // ---- How ----
+  // ---- Training ----
   int64_t steps = 300;                  // optimizer steps
   int64_t epochs = 0;                   // over 0: instead of `steps`, see MakePlan()
   int64_t batch_size = 8;               // sequences per rank and micro-batch
   int64_t grad_accum = 1;               // micro-batches per step
   int64_t seq_len = 128;                // tokens per sequence
-  double lr = 0;                        // peak; ParseCommandLine() puts the model's default
+  double lr = 0;                        // peak; ParseCommandLine() sets the model's default
   double min_lr = 0;                    // at the last step; default lr / 10
   std::optional<int64_t> warmup_steps;  // default: a tenth, 20 to 200, at most half of all steps
   double weight_decay = 0.1;
@@ -41,9 +41,9 @@ struct Options {
   std::optional<int64_t> save_every;
   int keep = 3;           // the last ones
   bool resume = false;    // resume from the newest one, in its run
-  std::string init_from;  // a checkpoint whose weights a new training starts from
+  std::string init_from;  // a new training starts from the weights of this checkpoint
 
-  // ---- Where ----
+  // ---- Ranks and devices ----
   int nproc_per_node = 1;  // over 1: start that many ranks of this program; 0: one for each GPU
   Comm comm = Comm::kAuto;
   bool bfloat16 = false;                              // see Autocast
@@ -55,7 +55,7 @@ struct Options {
   std::optional<std::string> group;
   std::optional<std::string> project;
   std::optional<LogStrategy> log_strategy;
-  int64_t log_every = 1;             // steps; 0: nothing of a step but its val/loss
+  int64_t log_every = 1;             // steps; 0: only val/loss
   std::optional<int64_t> val_every;  // steps; 0: never; default: 50, or an epoch with `epochs`
 };
 

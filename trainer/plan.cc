@@ -16,7 +16,7 @@ int64_t DefaultWarmup(int64_t steps) {
 
 int64_t Plan::MicroBatches(int64_t step) const {
   const int64_t taken =
-      (step - 1) % steps_per_epoch * grad_accum;  // of this epoch, before the step
+      (step - 1) % steps_per_epoch * grad_accum;  // batches of this epoch before the step
   return std::min(grad_accum, batches_per_epoch - taken);
 }
 

@@ -9,10 +9,10 @@
 
 namespace ranklog::trainer {
 
-// How many steps a training takes, and where its epochs end. The same on all ranks.
+// The number of steps of a training, and the ends of its epochs. The same on all ranks.
 //
 // A step takes Options::grad_accum batches of each rank. No step reaches into the next epoch: the
-// last one of an epoch takes the batches that are left.
+// last step of an epoch takes the remaining batches.
 struct Plan {
   int64_t batches_per_epoch = 1;  // of each rank
   int64_t grad_accum = 1;
@@ -30,7 +30,7 @@ struct Plan {
   bool Validates(int64_t step) const;
 };
 
-// How the samples of `corpus` are dealt to `rank`.
+// The sampler of `rank` for the samples of `corpus`.
 SamplerOptions MakeSamplerOptions(const Options& options, const Corpus& corpus, int world_size,
                                   int rank);
 

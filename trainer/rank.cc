@@ -30,8 +30,8 @@ namespace {
 
 constexpr absl::Duration kDaemonPatience = absl::Seconds(5);  // under load it needs one or two
 
-// What std::terminate() reports: NCCL's watchdog ends a rank whose collective timed out by an
-// exception in a thread of its own.
+// For the report of std::terminate(): after a timeout of a collective, NCCL's watchdog ends the
+// rank by an exception in its own thread.
 ProcessGroup* group_of_watchdog = nullptr;
 
 // "1 row", "2 rows"
@@ -45,7 +45,7 @@ void ReportError(const std::string& message, int rank) {
   AwaitMessages();  // the rank is about to end
 }
 
-// The error, after the ranks that caused it. The others learn of one that this rank caused.
+// The error, after the ranks that caused it. Reports an error of this rank to the others.
 std::string Explain(const ProcessGroup& group, const std::exception& error) {
   const auto* const known = dynamic_cast<const RankError*>(&error);
   if (known == nullptr) {
@@ -56,7 +56,7 @@ std::string Explain(const ProcessGroup& group, const std::exception& error) {
   return error.what();
 }
 
-// kAborted is the answer of a collective function where rank 0 failed.
+// A collective function returns kAborted if rank 0 failed.
 void ThrowIfFailed(const absl::Status& status) {
   if (status.ok()) return;
   throw RankError(absl::IsAborted(status) ? RankError::kAnotherRank : RankError::kThisRank,
@@ -114,7 +114,7 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
   return run;
 }
 
-// Keeps the run's id for the next start, if a daemon has answered. Returns whether one has.
+// Stores the run's id for the next start if a daemon has answered. Returns whether one has.
 bool SettleRun(const Run& run, Saver& saver) {
   const Stats stats = run.stats();
   if (!stats.connected && stats.rows_durable == 0) return false;
@@ -122,8 +122,8 @@ bool SettleRun(const Run& run, Saver& saver) {
   return true;
 }
 
-// Waits for a daemon's answer, which has the run's id, so that no row comes before the id is in
-// run.json. Without a daemon the rows go to the spool, and the training begins. Returns whether a
+// Waits for a daemon's answer with the run's id, so that no row is logged before the id is in
+// run.json. Without a daemon, the rows are in the spool, and the training begins. Returns whether a
 // daemon has answered.
 bool AwaitRun(const Run& run, Saver& saver, const StopSignal& stop_signal) {
   const absl::Time end = absl::Now() + kDaemonPatience;
@@ -136,7 +136,7 @@ bool AwaitRun(const Run& run, Saver& saver, const StopSignal& stop_signal) {
   return settled;
 }
 
-// Trains, and shows on rank 0's terminal how far it is. Returns the exit code.
+// Trains, and shows the progress on rank 0's terminal. Returns the exit code.
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
   bool settled = AwaitRun(run, saver, stop_signal);
@@ -197,7 +197,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   return saver.saves() ? kStoppedExitCode : 1;
 }
 
-// Prints how many rows are safe, and the command that shows the run.
+// Prints how many rows are durable, and the command that shows the run.
 void PrintSummary(const Run& run, FlushResult result) {
   const Stats stats = run.stats();
   const std::string id = JobRunId(run);
@@ -217,7 +217,7 @@ void PrintSummary(const Run& run, FlushResult result) {
   if (lost > 0) WriteMessage(absl::StrCat(Counted(lost, "row"), " lost: ", stats.last_error, "\n"));
   // Without a daemon the rows are only in the spool, and `show` would not find the run.
   const bool unknown = result == FlushResult::kSpooled && !stats.connected;
-  // Where a job has several runs, rank 0's rows are in the one with its number.
+  // If a job has several runs, rank 0's rows are in the run with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
   WriteMessage(absl::StrCat("next: ", unknown ? "ranklog sync && " : "", "ranklog show ",
                             id[0] == '-' ? "-- " : "", id, several ? "-0" : "", "\n"));
@@ -251,9 +251,10 @@ int TrainAsRank(const Options& options, Settings settings) {
   }
   group_of_watchdog = &*group;
   std::set_terminate(OnTerminate);
-  // Until here there was nothing to save, and a signal ended the rank at once. From here on it is
-  // kept for the loop, also while the data is loaded. It stays to the end of the process: to take the
-  // group down needs up to half a second, in which a signal must not change the exit code.
+  // So far a signal ended the rank at once, because no state had to be saved. From here on, a
+  // signal is kept for the loop, also while the data is loaded. The object stays until the process
+  // ends: the group's shutdown takes up to half a second, when a signal must not change the exit
+  // code.
   static const StopSignal& stop_signal = *new StopSignal;
   Run run;
   std::optional<Saver> saver;
@@ -269,8 +270,8 @@ int TrainAsRank(const Options& options, Settings settings) {
     ReportError(Explain(*group, error), rank);
     run.Finish(1);
     if (saver) SettleRun(run, *saver);
-    // Without the destructors: the group's may wait for an all-reduce that the others will never
-    // join. They see our end at once, because the kernel closes our connections.
+    // Without the destructors: the group's may wait for an all-reduce that the others never join.
+    // They notice the end of this rank at once, because the kernel closes its connections.
     std::_Exit(1);
   }
   const FlushResult result = run.Finish(exit_code);

@@ -6,7 +6,7 @@
 
 namespace ranklog::trainer {
 
-// Trains as the rank given by `settings` and logs to its run. Joins the other ranks, loads the
+// Trains as the rank in `settings` and logs to its run. Joins the other ranks, loads the
 // data, agrees on the run id, trains, and finishes the run. Returns the program's exit code.
 // Reports an error on stderr and in torchrun's error file; once the run is open, an error finishes
 // it with exit code 1.

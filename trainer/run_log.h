@@ -30,7 +30,7 @@ struct RunFacts {
   std::string data_source = {};
   int64_t vocabulary = 0;       // of the model, with padding
   int64_t parameters = 0;       // of the model
-  int64_t training_tokens = 0;  // of the text, without what is held out
+  int64_t training_tokens = 0;  // of the text, without the validation tokens
   int world_size = 1;
   int nproc_per_node = 1;
   bool nccl = false;  // else Gloo
@@ -40,24 +40,24 @@ struct RunFacts {
 std::vector<Value::Field> RunConfig(const Options& options, const Plan& plan,
                                     const RunFacts& facts);
 
-// What this rank logs. Every row has global_step, the x axis of the charts, and epoch.
+// Logs the rows of this rank. Every row has global_step, the x axis of the charts, and epoch.
 class RunLog {
  public:
   struct TrainRow {
     double loss = 0;  // of this rank's batch, nats per token
     double lr = 0;
     double tokens_per_second = 0;  // over all ranks
-    double grad_norm = 0;          // before clipping; after averaging over ranks
+    double grad_norm = 0;          // after averaging over the ranks, before clipping
   };
 
   explicit RunLog(Run& run);
   void Train(int64_t step, double epoch, const TrainRow& row);
   void Validation(int64_t step, double epoch, double loss);
 
-  // Waits until the rows of this rank are on the disk. Call it before the checkpoint of `step` is
-  // written: steps before a checkpoint are never logged again, so a power cut would leave a gap.
-  // Waits a few seconds at most. Does not wait if the previous call timed out and no daemon is
-  // connected. Prints a warning when it times out, unless the previous call did.
+  // Waits until the rows of this rank are on the disk, at most a few seconds. Call it before the
+  // checkpoint of `step` is written: steps before a checkpoint are never logged again, so a power
+  // cut would leave a gap. Does not wait if the previous call timed out and no daemon is connected.
+  // Prints a warning when it times out, unless the previous call timed out too.
   void AwaitDisk(int64_t step);
 
  private:

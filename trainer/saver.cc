@@ -23,11 +23,12 @@
 namespace ranklog::trainer {
 namespace {
 
-// Rank 0's choice, as a text to the others: whether the run continues, whether the training
-// resumes, and the checkpoint to read. An error has one letter, and its message.
+// Rank 0's choice, as a text for the other ranks: whether the run continues, whether the training
+// resumes, and the checkpoint to read. An error is one letter and its message.
 constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kWeights = 'W', kCheckpoint = 'C';
 
-// Whether this is a later start of a requeued Slurm job. The daemon lets it continue a run of its id.
+// Whether this is a later start of a requeued Slurm job. For such a start, the daemon continues an
+// existing run with the same id.
 bool IsRequeued() {
   const char* const restarts = std::getenv("SLURM_RESTART_COUNT");
   int64_t count = 0;
@@ -127,11 +128,11 @@ void Saver::ChooseRunOfStart(const std::string& path) {
 absl::Status Saver::PrepareDirectory() {
   const std::string failure = group_->FromRankZero("directory", [&] {
     if (!directory_) return std::string();
-    // First, so that a start that is killed in between does not log to the earlier run.
+    // First, so that a start after a kill at this point does not log to the earlier run.
     const absl::Status written = WriteRunFile(directory_->path(), run_);
     if (!written.ok()) return std::string(written.message());
     if (resumed_) {
-      // Now, since a full disk may have no room for one more. This one was read, so it is good.
+      // Now, because a full disk may have no room for one more. This one was read, so it is good.
       if (saves() && !complete()) directory_->RemoveOld(start_->step);
       return std::string();
     }
@@ -186,7 +187,7 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fing
 }
 
 void Saver::ContinueRun(Settings& settings) const {
-  // RANKLOG_RESUME would log other steps over those of an earlier training.
+  // With RANKLOG_RESUME, the steps would replace those of an earlier training.
   const char* const variable = std::getenv("RANKLOG_RESUME");
   if (group_->rank() == 0 && variable != nullptr && *variable != '\0') {
     Print(
@@ -279,7 +280,7 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   checkpoint.options = fingerprint_;
   checkpoint.experiment = run_.experiment;
   checkpoint.experiment_id = run_.experiment_id;
-  if (checkpoint.run_id != run_.run_id) SettleRun(checkpoint.run_id);  // a daemon gave another one
+  if (checkpoint.run_id != run_.run_id) SettleRun(checkpoint.run_id);  // the daemon returned it
   absl::Status status;
   if (directory_) status = directory_->Save(checkpoint);
   if (!group_->Any(!status.ok())) {

@@ -20,8 +20,9 @@
 
 namespace ranklog::trainer {
 
-// Restores a training from a checkpoint and saves new ones. Every rank has a Saver; only rank 0's
-// writes. The others read the checkpoint that rank 0 chose, so all nodes must share the directory.
+// Restores a training from a checkpoint and saves new ones. Every rank has a Saver; only that of
+// rank 0 writes. The others read the checkpoint that rank 0 chose, so all nodes must share the
+// directory.
 //
 // Not thread-safe. Throws what LibTorch throws.
 class Saver {
@@ -38,23 +39,23 @@ class Saver {
                                     Fingerprint fingerprint, ProcessGroup& group);
 
   // Sets the run of this start, see ChooseRun(). With --resume, the run continues. Without it, rank
-  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set. Prints
-  // that RANKLOG_RESUME is ignored.
+  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set. If
+  // RANKLOG_RESUME is set, prints that it is ignored.
   void ContinueRun(Settings& settings) const;
 
-  // Whether this start goes on in the run of an earlier one.
+  // Whether this start continues the run of an earlier one.
   bool continues_run() const { return continues_run_; }
 
-  // Stores the id that the daemon gave the run, for the next start. Call it once a daemon has
+  // Stores the run's id as the daemon returned it, for the next start. Call it once a daemon has
   // answered. Only rank 0 stores it; the other ranks do nothing.
   void SettleRun(const std::string& run_id);
 
-  // Whether the next start can continue the run: its id is stored, or there is nothing to store.
+  // Whether the next start can continue the run: its id is stored, or this rank stores no id.
   bool run_settled() const { return !directory_ || run_.settled; }
 
-  // Fills model, optimizer, sampler and random state from the checkpoint, with --init-from only the
-  // model. Returns the number of completed steps, 0 for a new training.
-  //   kInvalidArgument  the file does not fit; the message names a tensor
+  // Fills model, optimizer, sampler and random state from the checkpoint; with --init-from, only
+  // the model. Returns the number of completed steps, 0 for a new training.
+  //   kInvalidArgument  the file does not match; the message names a tensor
   absl::StatusOr<int64_t> Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
                                   EpochSampler& sampler);
 
@@ -67,21 +68,21 @@ class Saver {
   // Whether the newest checkpoint of this training is of the last step.
   bool complete() const { return saved_step_ == plan_.steps; }
 
-  // Checks the numbers of `step`, on this rank. Rank 0 prints a warning if the loss of the first step
-  // after a start from a checkpoint is far above that of earlier steps, or of a random guess.
-  // Throws RankError if a number is not finite: a gradient that overflowed has made every weight
-  // useless in its step, and continuing would only replace the good checkpoints.
+  // Checks the numbers of `step`, on this rank. Rank 0 prints a warning if the first loss after a
+  // checkpoint is far above that of earlier steps, or of a random guess.
+  // Throws RankError if a number is not finite: after an overflow of a gradient, every weight is
+  // useless, and continuing would only replace the good checkpoints.
   void CheckNumbers(int64_t step, double loss, double grad_norm);
 
-  // Whether a checkpoint is to be written after `step`, one of `steps`.
+  // Whether a checkpoint is due after `step` of `steps`.
   bool Due(int64_t step, int64_t steps) const;
 
   // Writes a checkpoint, between two barriers. Adds the fingerprint and the ranks' random states to
-  // `checkpoint`, which has everything else. Collective. If rank 0 cannot write it, it prints why,
-  // and the training continues with the older checkpoints. If the `last` checkpoint cannot be
-  // written, or a weight is not finite, all ranks throw RankError. `checkpoint.train_loss` is this
-  // rank's; if the mean of the ranks is far above that of earlier checkpoints, rank 0 prints a
-  // warning.
+  // `checkpoint`, which contains everything else. Collective. If rank 0 cannot write it, it prints
+  // why, and the training continues with the older checkpoints. If the `last` checkpoint cannot be
+  // written, or a weight is not finite, all ranks throw RankError. `checkpoint.train_loss` is that
+  // of this rank; if the mean over the ranks is far above that of earlier checkpoints, rank 0
+  // prints a warning.
   void Save(Checkpoint checkpoint, bool last);
 
  private:
@@ -103,10 +104,10 @@ class Saver {
   std::optional<CheckpointDirectory> directory_;  // of rank 0
   std::optional<Checkpoint> start_;               // until Restore()
   bool resumed_ = false;                          // start_ is a checkpoint of this experiment
-  bool continues_run_ = false;                    // in the run of an earlier start
+  bool continues_run_ = false;                    // the run of an earlier start
   RunFile run_;                                   // of rank 0
   int64_t saved_step_ = 0;                        // of the newest checkpoint; 0: none of this run
-  int64_t start_step_ = 0;                        // steps that were done at the start
+  int64_t start_step_ = 0;                        // completed steps at the start
   double expected_loss_ = std::numeric_limits<double>::infinity();  // at most; known to rank 0
   bool warned_ = false;                                             // of a loss far above it
 };

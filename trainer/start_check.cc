@@ -18,7 +18,7 @@
 namespace ranklog::trainer {
 namespace {
 
-// What may change from start to start.
+// The values that may change from start to start.
 bool MayChange(const std::string& name) {
   static const auto* names = new std::set<std::string>{"threads",   "steps",        "lr",
                                                        "min-lr",    "warmup-steps", "weight-decay",
@@ -37,7 +37,7 @@ std::string DigestOf(const Tokens& tokens) { return absl::StrFormat("%08x", toke
 
 std::string Shown(const std::string& value) { return value.empty() ? "empty" : value; }
 
-// "lr is 0.1 and was 0.2". A fact that `before` lacks is newer than it, and does not count.
+// "lr is 0.1 and was 0.2". A value that `before` lacks is newer than `before`, and does not count.
 std::vector<std::string> Changes(const Fingerprint& now, const Fingerprint& before) {
   std::vector<std::string> changes;
   for (const auto& [name, value] : now) {
@@ -88,7 +88,7 @@ Fingerprint FingerprintOf(const Options& o, const Settings& settings, const Plan
           {"drop-last", YesNo(o.drop_last)},
           {"seed", absl::StrCat(o.seed)},
           {"dtype", o.bfloat16 ? "bfloat16" : "float32"},
-          // By OMP_NUM_THREADS: another number sums in another order, and gives other last bits.
+          // Of OMP_NUM_THREADS: another number changes the order of sums, and so the last bits.
           {"threads", absl::StrCat(at::get_num_threads())},
           {"steps", absl::StrCat(plan.steps)},
           {"warmup-steps", absl::StrCat(plan.warmup_steps)},
@@ -98,7 +98,7 @@ Fingerprint FingerprintOf(const Options& o, const Settings& settings, const Plan
           {"grad-clip", absl::StrCat(o.grad_clip)},
           {"val-every", absl::StrCat(plan.val_every)},
           {"save-every", absl::StrCat(plan.save_every)},
-          // Where the run is: its next rows would go to another one.
+          // They determine the run: its next rows would be in another one.
           {"project", settings.project},
           {"log-strategy", NameOf(settings.log_strategy)}};
 }

@@ -25,17 +25,17 @@ Fingerprint FingerprintOf(const Options& options, const Settings& settings, cons
                           const Corpus& corpus, int world_size);
 
 // Compares the fingerprint and the options with those of rank 0. Collective. Throws on all ranks if
-// one differs: RankError on that rank; its message names what differs.
+// one differs: RankError on that rank, with the differences in its message.
 void CheckRanksAgree(const Options& options, const Fingerprint& fingerprint, ProcessGroup& group);
 
 // Whether a training of `fingerprint` can resume from the checkpoint in `path`. Returns the changed
 // values, such as "lr is 0.1 and was 0.2". They are allowed, but the loss curve may change slope.
-//   kInvalidArgument  it is of another training, or has more steps; the message names what differs
+//   kInvalidArgument  it is of another training, or has more steps; the message lists the differences
 absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,
                                                      const std::string& path,
                                                      const Fingerprint& fingerprint, int64_t steps);
 
-// Whether the weights of the checkpoint in `path` fit the model of `fingerprint`.
+// Whether the weights of the checkpoint in `path` match the model of `fingerprint`.
 //   kInvalidArgument  they do not; the message names the options that differ
 absl::Status CheckInitFrom(const Checkpoint& checkpoint, const std::string& path,
                            const Fingerprint& fingerprint);

@@ -1,7 +1,8 @@
-# The target ranklog_torch: LibTorch with c10d over Gloo, and over NCCL where it has CUDA. It serves Debian 12's 1.13 and
-# the 2.8 and newer of PyTorch's wheels: give torch.utils.cmake_prefix_path as CMAKE_PREFIX_PATH. No CUDA toolkit and no
-# nvcc is needed. find_package(Torch) cannot be used: it demands both, and beside Debian's package it links Debian's libc10
-# to another version's libtorch_cpu.
+# The target ranklog_torch: LibTorch with c10d over Gloo, and over NCCL if it has CUDA. It works
+# with Debian 12's 1.13, and with 2.8 or later of PyTorch's wheels: pass
+# torch.utils.cmake_prefix_path as CMAKE_PREFIX_PATH. No CUDA toolkit and no nvcc are needed.
+# find_package(Torch) cannot be used: it requires both. If Debian's package is installed too, it
+# links Debian's libc10 with another version's libtorch_cpu.
 option(RANKLOG_CUDA "Use CUDA and NCCL if LibTorch has them" ON)
 
 set(hints ${CMAKE_PREFIX_PATH})
@@ -43,7 +44,7 @@ endif()
 if(NOT TORCH_CUDA_LIBRARY)
   return()
 endif()
-# The headers of the release that LibTorch was built with: from the wheels beside torch's, or else from a toolkit.
+# The headers of LibTorch's CUDA release: from the wheels beside torch's, or else from a toolkit.
 file(GLOB cuda_includes ${torch_lib_dir}/../../nvidia/*/include)
 if(NOT cuda_includes)
   set(cuda_includes /usr/local/cuda/include)
@@ -62,7 +63,8 @@ find_library(CUDART_LIBRARY NAMES libcudart.so.13 libcudart.so.12 cudart HINTS $
 message(STATUS "with CUDA and NCCL: ${CUDART_LIBRARY}")
 target_include_directories(ranklog_torch SYSTEM INTERFACE ${cuda_includes})
 target_compile_definitions(ranklog_torch INTERFACE USE_C10D_NCCL)
-# libtorch_cuda registers its kernels from static initializers, so it is linked although nothing refers to it. One word:
-# CMake drops flags that are repeated, and gRPC's Abseil has a --pop-state, too.
+# libtorch_cuda registers its kernels from static initializers, so it is linked although no symbol
+# of it is used. The flags are one word: CMake drops repeated flags, and gRPC's Abseil also has a
+# --pop-state.
 target_link_libraries(ranklog_torch INTERFACE
   -Wl,--push-state,--no-as-needed,${TORCH_CUDA_LIBRARY},--pop-state ${torch_lib_dir}/libc10_cuda.so ${CUDART_LIBRARY})

@@ -33,7 +33,7 @@ struct Batch {
   at::Tensor targets;  // (batch, time), int64: the input's next tokens
 };
 
-// The windows of `seq_len` tokens that begin at window * seq_len, on `device`.
+// The given windows, on `device`. A window has `seq_len` tokens and begins at window * seq_len.
 Batch MakeBatch(const Tokens& text, const std::vector<size_t>& windows, int64_t seq_len,
                 c10::Device device) {
   // Pinned, so that the copy to a GPU does not wait for the GPU.
@@ -48,14 +48,14 @@ Batch MakeBatch(const Tokens& text, const std::vector<size_t>& windows, int64_t 
   return {tokens.slice(1, 0, seq_len), tokens.slice(1, 1, seq_len + 1)};
 }
 
-// The mean loss of the forward pass, in the precision that the options ask for.
+// The mean loss of the forward pass, in the precision of the options.
 at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
   const Autocast autocast(batch.inputs.device().type(), options.bfloat16);
   return model.Loss(batch.inputs, batch.targets);
 }
 
-// Ranks whose gradients differ would drift apart without an error; comparing one number once shows
-// that the reduction is bound to the parameters that are trained.
+// Ranks with different gradients would drift apart without an error. One comparison of one number
+// shows that the reduction is bound to the trained parameters.
 void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
   at::Tensor extremes = at::stack({grad_norm, -grad_norm});
   group.Max(extremes);
@@ -100,10 +100,10 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
 
   RunLog log(run);
 
-  // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
+  // Ddp binds to these tensors, so weights from a file are loaded before.
   const absl::StatusOr<int64_t> start = saver.Restore(model, optimizer, sampler);
   if (!start.ok()) throw RankError(RankError::kThisRank, std::string(start.status().message()));
-  // A run that continues after its last step keeps the options that it was trained with.
+  // A run that continues after its last step keeps the options of its training.
   if (*start < plan.steps || !saver.continues_run()) {
     run.Config(RunConfig(options, plan,
                          {.data_source = corpus.source,
@@ -111,7 +111,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
                           .parameters = model.parameter_count(),
                           .training_tokens = static_cast<int64_t>(corpus.train.size()),
                           .world_size = group.world_size(),
-                          // The launcher's; --nproc-per-node starts each rank without that flag.
+                          // Of the launcher: --nproc-per-node starts each rank without that flag.
                           .nproc_per_node = run.settings().local_world_size.value_or(1),
                           .nccl = group.device().is_cuda()}));
   }
@@ -149,7 +149,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     const int64_t micro_batches = plan.MicroBatches(step);
     for (int64_t micro = 1; micro <= micro_batches; ++micro) {
       const Batch batch = MakeBatch(corpus.train, sampler.Next(), options.seq_len, group.device());
-      // Until the last micro-batch the gradients add up on this rank. The last backward pass
+      // Until the last micro-batch, the gradients accumulate on this rank. The last backward pass
       // averages them over the ranks while it computes the rest.
       const Ddp::NoSync accumulate(ddp, /*on=*/micro < micro_batches);
       ddp.BeforeForward();
@@ -164,7 +164,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     SetLearningRate(optimizer, done.lr);
     optimizer.step();
 
-    // On a GPU this step is only queued now, and its numbers are read when the next one is, too.
+    // On a GPU this step is only queued now. Its numbers are read when the next step is queued.
     read_back.Push(step, at::stack({loss, grad_norm}));
     queued.push_back(done);
     stop = group.Any(stop_signal.received() != 0);

@@ -16,7 +16,7 @@
 
 namespace ranklog::trainer {
 
-// What a step did, on this rank.
+// The results of a step on this rank.
 struct StepReport {
   int64_t step = 0;   // 1 .. steps
   int64_t steps = 0;  // of the training
@@ -26,7 +26,7 @@ struct StepReport {
   int64_t tokens = 0;            // of the step, over all ranks
   double grad_norm = 0;          // of the averaged gradients, before clipping
   double tokens_per_second = 0;  // over all ranks; validation does not count
-  // After the step, see Validate(). Only where Plan::Validates(step).
+  // After the step, see Validate(). Only if Plan::Validates(step).
   std::optional<double> val_loss = {};
 };
 
@@ -34,9 +34,10 @@ struct StepReport {
 // calls `observe` after each step. Stops after the last step, or after the step during which any
 // rank received a signal. A signal before training stops it before its first step. Returns true if
 // the last step is done.
+//
 // Collective: all ranks must call it with the same options and text. Throws what LibTorch throws
-// for a lost rank or no memory. Throws RankError if the checkpoint cannot be restored, if the last
-// one cannot be written, or if the loss or gradient is not finite.
+// for a lost rank or a lack of memory. Throws RankError if the checkpoint cannot be restored, if
+// the last one cannot be written, or if the loss or gradient is not finite.
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
            Saver& saver, const StopSignal& stop_signal,
            const std::function<void(const StepReport&)>& observe);

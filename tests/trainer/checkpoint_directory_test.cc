@@ -37,7 +37,7 @@ class CheckpointDirectoryTest : public ::testing::Test {
             .random = at::zeros({1, 8}, at::kByte),
             .tensors = {{"model.a", at::full({100}, step)}}};
   }
-  // The newest one's step; -1: there is none.
+  // The step of the newest checkpoint; -1: no checkpoint.
   int64_t LatestStep(const CheckpointDirectory& directory) {
     const auto found =
         directory.Latest([&](const std::string& warning) { warnings_.push_back(warning); });
@@ -84,7 +84,7 @@ TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
                                      AllOf(HasSubstr(directory.PathOf(3)), HasSubstr("bytes"))));
 }
 
-// The loss of step 4 rose: its weights are spoilt, and so are the later ones'.
+// The loss rose at step 4: the weights of this and the later steps are spoilt.
 TEST_F(CheckpointDirectoryTest, KeepsCheckpointsBeforeLossRise) {
   CheckpointDirectory directory = Open(/*keep=*/2);
   for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step, /*train_loss=*/3)));
@@ -96,7 +96,7 @@ TEST_F(CheckpointDirectoryTest, KeepsCheckpointsBeforeLossRise) {
   const std::string advice = AdviceAfterDivergence(path_);
   EXPECT_THAT(advice, HasSubstr("--init-from " + directory.PathOf(2) + " "));
   EXPECT_TRUE(advice.ends_with(" has the checkpoints of steps 2 (loss 3), 3 (loss 3)")) << advice;
-  // It has recovered.
+  // The loss has recovered.
   ASSERT_OK(directory.Save(At(8, /*train_loss=*/4)));
   EXPECT_THAT(Files(),
               ElementsAre("checkpoint-00000007.safetensors", "checkpoint-00000008.safetensors"));
@@ -112,7 +112,7 @@ TEST_F(CheckpointDirectoryTest, RemovesOldBeforeWritingNew) {
               ElementsAre("checkpoint-00000002.safetensors", "checkpoint-00000003.safetensors"));
 }
 
-// They would otherwise count as the last ones, and the new ones would go.
+// Otherwise they would count as the last checkpoints, and the new ones would be removed.
 TEST_F(CheckpointDirectoryTest, TornLaterCheckpointsDoNotCount) {
   CheckpointDirectory directory = Open(/*keep=*/2);
   for (const int64_t step : {1, 20, 30}) std::ofstream(directory.PathOf(step)) << "torn";
@@ -166,7 +166,7 @@ TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
 
 TEST_F(CheckpointDirectoryTest, WaitsForLockOfEndingTraining) {
   std::filesystem::create_directories(path_);
-  // Ends while we wait.
+  // Ends during the wait.
   ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 1.5"});
   ASSERT_TRUE(ranklog::testing::WaitFor([&] { return other.Output() == "locked\n"; }));
   std::string said;

@@ -64,14 +64,14 @@ class Training {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  // What is left after a way through the file.
+  // The checkpoint after a write and a read.
   Checkpoint Reread(const Checkpoint& checkpoint) {
     EXPECT_OK(WriteCheckpoint(path_, checkpoint));
     absl::StatusOr<Checkpoint> read = ReadCheckpoint(path_);
     EXPECT_OK(read.status());
     return read.ok() ? *std::move(read) : Checkpoint();
   }
-  // That of reading a checkpoint file with these changes.
+  // The status of reading a checkpoint file with this change.
   absl::Status ReadChanged(const std::function<void(SafeTensors&)>& change) {
     EXPECT_OK(WriteCheckpoint(path_, Training().Save()));
     absl::StatusOr<SafeTensors> file = ReadSafeTensors(path_);
@@ -129,7 +129,7 @@ TEST_F(CheckpointTest, OptimizerHasNoStateBeforeStepping) {
   EXPECT_OK(RestoreModel(checkpoint, *other.model()));
   EXPECT_THAT(other.Restore(checkpoint),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("optimizer.exp_avg")));
-  EXPECT_EQ(other.Losses(1).size(), 1u);  // what failed left nothing half there
+  EXPECT_EQ(other.Losses(1).size(), 1u);  // a failed restore changed nothing
 }
 
 TEST_F(CheckpointTest, NamesTheParameterThatDiffers) {
@@ -149,7 +149,7 @@ TEST_F(CheckpointTest, NamesTheParameterThatDiffers) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no model.more")));
 }
 
-// Another version of LibTorch may have a random state of another size.
+// The random state of another version of LibTorch may have another size.
 TEST_F(CheckpointTest, RejectsRandomStateOfOtherSize) {
   EXPECT_THAT(SetRandomState(at::zeros({16}, at::kByte), at::kCPU),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("16 bytes")));

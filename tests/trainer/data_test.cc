@@ -33,7 +33,7 @@ class LoadCorpusTest : public ::testing::Test {
     gzclose(file);
     return path;
   }
-  // A file of nanoGPT's with tokens first, first + 1, ...
+  // A nanoGPT file with the tokens first, first + 1, ...
   std::string WriteTokens(const std::string& name, uint16_t first, size_t count) {
     std::vector<uint16_t> tokens(count);
     for (size_t i = 0; i < count; ++i) tokens[i] = first + i;
@@ -83,14 +83,14 @@ TEST_F(LoadCorpusTest, NamesAFileThatIsMissing) {
     EXPECT_THAT(Load(path, 10, 1).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr(path)));
     EXPECT_THAT(CheckData(path), StatusIs(absl::StatusCode::kNotFound, HasSubstr(path)));
   }
-  // A folder without train.bin.
+  // A directory without train.bin.
   EXPECT_THAT(CheckData(dir_.path()),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("train.bin"))));
   EXPECT_THAT(CheckData(dir_.path()).message(), HasSubstr("for a text, pass a file"));
 }
 
 TEST_F(LoadCorpusTest, TooShortTextReportsNeededLength) {
-  // 8 sequences of 10 and their last target, plus one held out with its target.
+  // 8 sequences of 10 tokens and their last target, and a held-out sequence with its target.
   EXPECT_THAT(Load(Write("short", Counting(91)), 10, 8).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 92")));
   EXPECT_OK(Load(Write("enough", Counting(92)), 10, 8).status());

@@ -26,7 +26,8 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b
   return std::sqrt(difference / size);
 }
 
-// Runs gradient_rank.cc as two processes that meet over the loopback interface, once for all tests.
+// Runs gradient_rank.cc as two processes that connect over the loopback interface, once for all
+// tests.
 class DdpTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -98,7 +99,7 @@ TEST_F(DdpTest, ValidationLossIsMeanOverRanks) {  // S32
     ASSERT_EQ(loss.size(), 1u);
     EXPECT_NEAR(loss[0], expected, 1e-4) << "rank " << rank;
   }
-  // The sequences differ, so the mean of a single rank's share would have been seen.
+  // The sequences differ, so the mean of one rank's share would be another number.
   const std::vector<uint8_t> first(text.begin(), text.begin() + kSequenceLength + 1);
   EXPECT_GT(std::abs(Validate(model, Tokens(first), ValidationOptions(), alone) - expected), 1e-2);
 }

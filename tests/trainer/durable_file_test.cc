@@ -20,7 +20,7 @@
 
 namespace {
 
-// What was done to the disk since a test began to ask, in order.
+// The disk calls since the start of the record, in order.
 std::vector<std::string>* disk_calls = nullptr;
 
 void NoteDiskCall(const std::string& call) {
@@ -34,7 +34,7 @@ Function* RealFunction(const char* name) {
 
 }  // namespace
 
-// Of this program instead of the C library's: they note the call, and do it.
+// Replacements for the C library's functions: they record the call, and make it.
 extern "C" int fsync(int fd) {
   char path[PATH_MAX] = "";
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -86,7 +86,7 @@ TEST_F(DurableFileTest, OldContentStaysUntilCommit) {
   EXPECT_EQ(Files(), 1u);
 }
 
-// In any other order a power cut could leave the name without the bytes, or lose the name.
+// In any other order, a power cut could leave the name without the bytes, or lose the name.
 TEST_F(DurableFileTest, CommitSyncsRenamesThenSyncsDirectory) {
   const std::string path = dir_.File("a");
   ASSERT_OK_AND_ASSIGN(DurableFile file, DurableFile::Create(path));
@@ -116,7 +116,7 @@ TEST_F(DurableFileTest, CheckpointsSetAsideSurvivePowerCut) {
 TEST_F(DurableFileTest, NewCacheDirectorySurvivesPowerCut) {
   DataProgress silent(/*shown=*/false);
   const std::vector<std::string> calls = DiskCallsOf([&] {
-    // The text is absent; by then the cache is there.
+    // The text does not exist, but the cache is created before the error.
     const Text text{.name = "none", .files = {dir_.File("none")}};
     EXPECT_FALSE(
         OpenOrMakeTokens(dir_.File("x/cache"), "a.bin", text, {.pieces = 600}, silent).ok());
@@ -151,7 +151,7 @@ TEST_F(DurableFileTest, NamesTheFileThatFails) {
 }
 
 TEST_F(DurableFileTest, ReportsAFullDisk) {
-  // Every write to it fails with ENOSPC.
+  // Every write to this file fails with ENOSPC.
   std::filesystem::create_symlink("/dev/full", dir_.File("a.tmp"));
   ASSERT_OK_AND_ASSIGN(DurableFile file, DurableFile::Create(dir_.File("a")));
   EXPECT_THAT(file.Append("text", 4), StatusIs(absl::StatusCode::kResourceExhausted));

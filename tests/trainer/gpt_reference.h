@@ -1,5 +1,5 @@
-// GPT-2 in double precision, by plain loops from the formulae of its paper and code. It shares
-// nothing with the model under test but the names of the weights.
+// GPT-2 in double precision, with plain loops from the formulae of its paper and code. It shares
+// only the names of the weights with the model under test.
 
 #ifndef TESTS_TRAINER_GPT_REFERENCE_H_
 #define TESTS_TRAINER_GPT_REFERENCE_H_

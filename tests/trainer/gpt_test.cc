@@ -69,7 +69,7 @@ TEST(GptTest, SameSeedGivesSameWeights) {
   EXPECT_FALSE(weights(1).equal(weights(2)));
 }
 
-// Weights large enough that every part of the formulae shows in the logits.
+// Weights so large that every part of the formulae affects the logits.
 TEST(GptTest, LogitsMatchDoublePrecisionReference) {
   const GptShape shape{.layers = 3, .heads = 3, .width = 24, .vocabulary = 40, .context = 20};
   Gpt model(shape, 1);

@@ -1,4 +1,4 @@
-// A few steps of training, and a validation, that can be computed by ranks or at once.
+// A few steps of training, and a validation, for several ranks or one process.
 
 #ifndef TESTS_TRAINER_GRADIENT_EXAMPLE_H_
 #define TESTS_TRAINER_GRADIENT_EXAMPLE_H_

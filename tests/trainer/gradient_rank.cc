@@ -1,10 +1,10 @@
-// gradient_rank DIR [gloo|nccl]: one rank of ddp_test.cc. Takes the example's steps, and writes to
+// gradient_rank DIR [gloo|nccl]: one rank of ddp_test.cc. Runs the example's steps, and writes to
 // DIR:
 //
 //   synced.STEP.RANK      its gradients
 //   local.STEP.RANK       its gradients after the step's first micro-batch
-//   overlap.STEP.RANK     the all-reduces begun before the gradient of the first layer was there,
-//                         and those of the whole backward pass
+//   overlap.STEP.RANK     the all-reduces begun before the gradient of the first layer existed, and
+//                         those of the whole backward pass
 //   validation.STEP.RANK  the mean loss over ValidationText(), after the steps
 
 #include <ATen/record_function.h>
@@ -26,7 +26,7 @@ namespace {
 
 std::atomic<int> all_reduces = 0;
 
-// Counts what Gloo's thread reports to LibTorch's profiler when it begins.
+// Counts the all-reduces whose begin Gloo's thread reports to LibTorch's profiler.
 void CountAllReduces() {
   at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
                                                        -> std::unique_ptr<at::ObserverContext> {
@@ -60,12 +60,12 @@ int main(int argc, char** argv) {
     return 1;
   }
   {
-    Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's is to win
+    Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's weights must replace the others
     model.to(group->device());
     Ddp ddp(model.parameters(), *group);
     CountAllReduces();
-    // Holds the backward pass up until an all-reduce begins, which only one that is queued already
-    // can: Gloo's thread may come later than the next gradient.
+    // Delays the backward pass until an all-reduce begins. Only a queued all-reduce can begin, but
+    // Gloo's thread may start it after the next gradient.
     int before_first_layer = 0;
     bool wait = false;
     model.named_parameters()["h.0.ln_1.weight"].register_hook([&](const at::Tensor&) {

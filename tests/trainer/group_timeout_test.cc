@@ -1,4 +1,4 @@
-// Ranks that die or hang, as real processes without a launcher that would end the others.
+// Ranks that die or hang, as real processes. No launcher ends the others.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class GroupTimeoutTest : public ::testing::Test {
          "0", "--group-timeout", std::to_string(absl::ToInt64Seconds(kTimeout))},
         options);
   }
-  // The others end by themselves, and say in their error files that rank 1 is gone.
+  // The others end by themselves, and blame rank 1 in their error files.
   void ExpectOthersBlameRank1(absl::Duration within) {
     const absl::Time start = absl::Now();
     for (const int rank : {0, 2}) {
@@ -84,7 +84,7 @@ class GroupTimeoutTest : public ::testing::Test {
   }
 
   ranklog::testing::TempDir dir_;
-  std::optional<HostedStore> store_;  // else rank 0's
+  std::optional<HostedStore> store_;  // unset: rank 0 serves the store
   std::string port_;
   std::vector<ChildProcess> ranks_;
 };
@@ -101,7 +101,7 @@ TEST_F(GroupTimeoutTest, OtherRanksNameHangingRank) {  // S33
   ExpectOthersBlameRank1(kTimeout + absl::Seconds(20));
 }
 
-// It has met the others by then, who wait for its connection.
+// The rank fails after the rendezvous, when the others wait for its connection.
 TEST_F(GroupTimeoutTest, OtherRanksNameRankWithoutConnection) {
   ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
   store_.emplace(std::move(store));
@@ -116,7 +116,7 @@ TEST_F(GroupTimeoutTest, OtherRanksNameRankWithoutConnection) {
   }
 }
 
-// As under mpirun and srun, where the store ends with rank 0.
+// As with mpirun and srun, where the store ends with rank 0.
 TEST_F(GroupTimeoutTest, LostStoreErrorNamesRankZero) {
   const uint16_t port = ranklog::testing::DeadPort(ranklog::testing::DeadPort::kRefuses).number();
   StartAll(std::to_string(port));

@@ -25,7 +25,7 @@ class LaunchTest : public ::testing::Test {
     int received = 0;
     return trainer::Launch(options, &received);
   }
-  // `ranks` ranks that run `script` in the test's folder.
+  // Options for ranks that run `script` in the test's directory.
   LaunchOptions Shell(const std::string& script, int ranks = 2) {
     return {.command = {"/bin/sh", "-c", "cd " + dir_.path() + "; " + script},
             .ranks = ranks,
@@ -68,7 +68,7 @@ TEST_F(LaunchTest, FailingRankEndsOthers) {  // S33
   EXPECT_LT(absl::Now() - start, absl::Seconds(15));
 }
 
-// Both fail because of rank 0, which ends last.
+// Both ranks fail because of rank 0, which ends last.
 TEST_F(LaunchTest, NamesRankThatCausedFailure) {
   LaunchOptions options = Shell(
       "trap '' TERM; [ $RANK = 0 ] && while [ ! -e gone ]; do sleep 0.01; done; touch gone; "
@@ -113,13 +113,13 @@ TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
   EXPECT_EQ(Read("told1"), "told\n");
 }
 
-// What a rank of ours does on SIGTERM and SIGUSR1, at a time of its own.
+// Ranks of ranklog-train stop after SIGTERM and SIGUSR1 in their own time.
 TEST_F(LaunchTest, RequestedStopIsNotFailure) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     const std::string up = std::to_string(signal) + "up";
     LaunchOptions options = Shell("trap 'sleep 0.3; exit 75' TERM USR1; echo up > " + up +
                                   "$RANK; while :; do sleep 0.01; done");
-    options.grace = absl::Milliseconds(1);  // it does not count
+    options.grace = absl::Milliseconds(1);  // has no effect here
     const pid_t self = getpid();
     std::thread killer([&] {
       EXPECT_TRUE(
@@ -131,7 +131,7 @@ TEST_F(LaunchTest, RequestedStopIsNotFailure) {
   }
 }
 
-// The signal came when they had done their last step.
+// The signal arrived after their last step.
 TEST_F(LaunchTest, SuccessDespiteSignalCounts) {
   const pid_t self = getpid();
   std::thread killer([&] {

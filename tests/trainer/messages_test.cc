@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// stderr is a pipe that only the test reads.
+// In these tests, stderr is a pipe that only the test reads.
 class MessagesTest : public ::testing::Test {
  protected:
   MessagesTest() {
@@ -25,7 +25,7 @@ class MessagesTest : public ::testing::Test {
   }
   ~MessagesTest() override {
     ReadAll();
-    AwaitMessages();  // what a test leaves
+    AwaitMessages();  // writes the rest of a test
     dup2(old_, STDERR_FILENO);
     for (const int fd : {old_, ends_[0], ends_[1]}) close(fd);
   }
@@ -61,7 +61,7 @@ TEST_F(MessagesTest, FullPipeDropsOnlyProgress) {
 }
 
 TEST_F(MessagesTest, LongMessageComesWhole) {
-  const std::string text = std::string(100'000, 'x') + "end\n";  // more than a pipe holds
+  const std::string text = std::string(100'000, 'x') + "end\n";  // more than the capacity of a pipe
   WriteMessage(text);
   std::string seen = ReadAll();
   while (seen.size() < text.size()) {
@@ -94,7 +94,7 @@ TEST_F(MessagesTest, WaitForReaderIsBounded) {
   EXPECT_EQ(ReadAll(), "message\n");
 }
 
-// Other processes have the same open file, and may expect that a write waits.
+// Other processes share the open file, and may expect that a write blocks.
 TEST_F(MessagesTest, KeepsStderrBlocking) {
   Fill();
   WriteMessage("message\n");

@@ -37,7 +37,7 @@ TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
   torch::optim::AdamW optimizer = MakeAdamW({matrix, vector}, kDecay);
   AdamWReference of_matrix{.value = 2, .decay = kDecay}, of_vector{.value = 2, .decay = 0};
   SetLearningRate(optimizer, kRate);
-  for (const double gradient : {1.0, -3.0, 0.25, 4.0}) {  // uneven: each beta shows
+  for (const double gradient : {1.0, -3.0, 0.25, 4.0}) {  // uneven, so that each beta has an effect
     matrix.mutable_grad().fill_(gradient);
     vector.mutable_grad().fill_(gradient);
     optimizer.step();
@@ -60,7 +60,7 @@ TEST(SetLearningRateTest, HoldsForAllParameters) {
 
 class ClipGradientsTest : public ::testing::Test {
  protected:
-  // A norm of 5 over both.
+  // The norm over both is 5.
   const std::vector<at::Tensor> parameters_ = {
       ParameterWith(at::ones({1, 2}), at::full({1, 2}, 3 / std::sqrt(2))),
       ParameterWith(at::ones({1}), at::full({1}, -4.0))};

@@ -1,4 +1,4 @@
-// The ranks of a group as threads of this process; group_timeout_test.cc has real processes.
+// The ranks of a group are threads of this process. group_timeout_test.cc uses real processes.
 
 #include "trainer/parallel/process_group.h"
 
@@ -50,7 +50,7 @@ class ProcessGroupOfThreadsTest : public ::testing::Test {
       return ProcessGroup::Join(At(rank, world_size), options_);
     });
   }
-  // Two ranks that have met.
+  // Two connected ranks.
   std::vector<ProcessGroup> Two() const {
     auto second = Join(1, 2);
     absl::StatusOr<ProcessGroup> first = ProcessGroup::Join(At(0, 2), options_);
@@ -62,7 +62,7 @@ class ProcessGroupOfThreadsTest : public ::testing::Test {
     groups.push_back(std::move(*other));
     return groups;
   }
-  // Of a sum that fails.
+  // The error of a sum that fails.
   static std::string ErrorOfSum(ProcessGroup& group) {
     at::Tensor value = at::ones({1});
     try {
@@ -82,7 +82,7 @@ TEST_F(ProcessGroupOfThreadsTest, HostedStoreListensOnLoopback) {
   const auto listens = [&](const std::string& table, const std::string& address) {
     return absl::StrContains(ranklog::testing::FileContent(table), " " + address + port);
   };
-  const bool loopback = compat::kTakesSocket<c10d::TCPStoreOptions>;  // else on all interfaces
+  const bool loopback = compat::kTakesSocket<c10d::TCPStoreOptions>;  // else all interfaces
   EXPECT_EQ(listens("/proc/self/net/tcp", "0100007F"), loopback);
   EXPECT_EQ(listens("/proc/self/net/tcp", "00000000") ||
                 listens("/proc/self/net/tcp6", std::string(32, '0')),
@@ -107,7 +107,7 @@ TEST_F(ProcessGroupOfThreadsTest, RefusesSecondProcessOfRank) {
 }
 
 TEST_F(ProcessGroupOfThreadsTest, RefusesDifferentWorldSizes) {
-  options_.timeout = absl::Minutes(1);  // none waits for it
+  options_.timeout = absl::Minutes(1);  // no rank waits that long
   auto first = Join(0, 2);
   for (const auto& status : {ProcessGroup::Join(At(1, 3), options_).status(), first.get().status()})
     EXPECT_THAT(status,
@@ -123,7 +123,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesTakenPort) {
 }
 
 TEST_F(ProcessGroupOfThreadsTest, UnreachableStoreErrorNamesCause) {
-  Rendezvous at = {.rank = 0, .world_size = 2, .address = "192.0.2.1"};  // of documentation
+  Rendezvous at = {.rank = 0, .world_size = 2, .address = "192.0.2.1"};  // for documentation
   at.port = static_cast<uint16_t>(testing::DeadPort(testing::DeadPort::kRefuses).number());
   EXPECT_THAT(ExplainNoStore(at, options_.timeout, "timed out"),
               HasSubstr("MASTER_ADDR must be the host of rank 0, here "));
@@ -131,12 +131,12 @@ TEST_F(ProcessGroupOfThreadsTest, UnreachableStoreErrorNamesCause) {
   EXPECT_THAT(ExplainNoStore(at, options_.timeout, "The client socket has timed out"),
               AllOf(HasSubstr(absl::StrCat("cannot connect to 192.0.2.1:", at.port, " within 2s")),
                     HasSubstr("check that rank 0 runs"), Not(HasSubstr("timed out"))));
-  at.address = std::string(300, 'x');  // too long for a name
+  at.address = std::string(300, 'x');  // too long for a host name
   EXPECT_THAT(ExplainNoStore(at, options_.timeout, ""),
               HasSubstr("cannot resolve MASTER_ADDR=" + at.address));
 }
 
-// As by torchrun, whose agent of one node was started again and counts from 0.
+// As with torchrun, if the agent of one node was restarted and counts from 0.
 TEST_F(ProcessGroupOfThreadsTest, RankZeroStoreIgnoresAttempts) {
   Rendezvous first = At(0, 2), second = At(1, 2);
   first.port = second.port =
@@ -181,7 +181,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesLiveRankThatIsLate) {
 
 TEST_F(ProcessGroupOfThreadsTest, FailureReasonReachesOtherRanks) {
   std::vector<ProcessGroup> groups = Two();
-  EXPECT_EQ(groups[0].Blame("no such corpus"), "");  // nobody else is to blame
+  EXPECT_EQ(groups[0].Blame("no such corpus"), "");  // no other rank is to blame
   EXPECT_THAT(groups[1].Blame("connection closed"),
               AllOf(HasSubstr("rank 0 (pid "), HasSubstr("failed: no such corpus")));
   try {

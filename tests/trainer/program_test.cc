@@ -1,4 +1,4 @@
-// The program ranklog-train, from the outside. No daemon runs: what is logged stays in the spool.
+// The program ranklog-train, as a user runs it. No daemon runs: the rows stay in the spool.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -54,7 +54,8 @@ class TrainProgramTest : public ::testing::Test {
   Finished Train(std::vector<std::string> arguments) {
     return RunToEnd(Command(std::move(arguments)), Alone());
   }
-  // Its exit code, while SIGTERM comes again and again. After two seconds that would mean something.
+  // The exit code under repeated SIGTERM. The repeats end before two seconds, when they would count
+  // as a second signal.
   static absl::optional<int> WaitUnderSignals(ChildProcess& child) {
     absl::optional<int> code;
     for (const absl::Time end = absl::Now() + absl::Seconds(1); !code && absl::Now() < end;) {
@@ -204,7 +205,7 @@ TEST_F(TrainProgramTest, KilledRankEndsJob) {  // S33
               HasSubstr("rank 1 (pid " + std::to_string(second) + ") was killed by signal 9"));
 }
 
-// What is written to stderr must not end in a file or socket of the program.
+// Messages to stderr must not be written to a file or socket of the program.
 TEST_F(TrainProgramTest, OpensTheStreamsThatAreClosed) {
   std::vector<std::string> command = {"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh"};
   for (const std::string& word :
@@ -236,7 +237,7 @@ TEST_F(TrainProgramTest, SurvivesAClosedPipe) {
   EXPECT_TRUE(std::filesystem::exists(dir_.File("out/first/checkpoint-00000005.safetensors")));
 }
 
-// A rank that waited for the reader would keep the others waiting, and pass over a stop signal.
+// A rank that waits for the reader would delay the others, and ignore a stop signal.
 TEST_F(TrainProgramTest, TrainsAndStopsWithUnreadOutput) {
   const std::string pipe = dir_.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -272,7 +273,7 @@ TEST_F(TrainProgramTest, StopWithoutCheckpointIsFailure) {
                                        HasSubstr("nothing is saved without --save-dir")));
 }
 
-// Its ranks would train on, and hold the checkpoints' lock.
+// Otherwise its ranks would continue, and hold the lock on the checkpoints.
 TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "1000000", "--seq-len", "16",
                                  "--batch-size", "2"}),
@@ -285,7 +286,7 @@ TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
   ASSERT_TRUE(children >> ranks[0] >> ranks[1]);
   launcher.Kill();
   for (const pid_t rank : ranks) {
-    // A dead one that nobody has waited for yet has no memory map.
+    // A zombie has no memory map.
     const std::string maps = "/proc/" + std::to_string(rank) + "/maps";
     const bool dead = WaitFor([&] { return ranklog::testing::FileContent(maps).empty(); });
     EXPECT_TRUE(dead);
@@ -313,7 +314,7 @@ TEST_F(TrainProgramTest, CtrlCEndsJobWithSigint) {
   EXPECT_THAT(launcher.Output(), HasSubstr("ended by signal 2"));
 }
 
-// A power cut between a checkpoint and its rows would leave a hole in the curve.
+// A power cut between a checkpoint and its rows would leave a gap in the curve.
 TEST_F(TrainProgramTest, ReportsCheckpointRowsNotOnDisk) {
   const Finished done =
       Train({"--steps", "4", "--seq-len", "16", "--batch-size", "2", "--val-every", "0",
@@ -323,7 +324,7 @@ TEST_F(TrainProgramTest, ReportsCheckpointRowsNotOnDisk) {
                                  Not(HasSubstr("the rows up to step 4"))));
 }
 
-// The group takes a while to be taken down.
+// The shutdown of the group takes a while.
 TEST_F(TrainProgramTest, SignalAfterLastStepIsIgnored) {
   for (const char* ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "2", "--seq-len", "16",
@@ -347,7 +348,7 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
 }
 
 TEST_F(TrainProgramTest, InterruptedTrainingNamesResume) {
-  signal(SIGINT, SIG_DFL);  // a shell has its background jobs ignore it
+  signal(SIGINT, SIG_DFL);  // background jobs of a shell ignore it
   for (const std::string ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len",
                                    "16", "--batch-size", "1", "--save-every", "20", "--save-dir",
@@ -388,7 +389,8 @@ TEST_F(TrainProgramTest, LoneRankPrintsOneLine) {
   EXPECT_EQ(std::count(alone.output.begin(), alone.output.end(), '\n'), 1) << alone.output;
 }
 
-// LibTorch for CPUs has no NCCL; one for GPUs needs a driver. The ranks on GPUs: gpu_build.sh.
+// LibTorch for CPUs has no NCCL; LibTorch for GPUs needs a driver. gpu_build.sh tests ranks on
+// GPUs.
 TEST_F(TrainProgramTest, RankPerGpuNeedsGpus) {
   ChildProcess::Options without_gpus = Alone();
   without_gpus.environment["CUDA_VISIBLE_DEVICES"] = "";

@@ -1,5 +1,5 @@
-// A training that is killed, stopped or restarted, and goes on: the real ranklog-train with the real
-// ranklogd. What the log has afterwards is the curve of one uninterrupted training. S31, S9.
+// A training that is killed, stopped or restarted, and continues: the real ranklog-train with the
+// real ranklogd. Afterwards the log contains the curve of one uninterrupted training. S31, S9.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ using ::testing::SizeIs;
 
 constexpr size_t kNowhere = std::string::npos;
 
-// Given back at once. With --standalone, two torchruns of 1.13 on one machine share a store.
+// The port is released at once. Not --standalone: two torchruns of 1.13 on one machine would share
+// a store.
 std::string FreePort() { return std::to_string(DeadPort(DeadPort::kRefuses).number()); }
 
 class ResumeTest : public ::testing::Test {
@@ -47,7 +48,7 @@ class ResumeTest : public ::testing::Test {
                            {"OMP_NUM_THREADS", "1"}};
     return options;
   }
-  // 60 steps of a small text, of which an epoch is 17 steps of one rank, or 9 of two.
+  // 60 steps on a small text. An epoch is 17 steps of one rank, or 9 steps of two.
   std::vector<std::string> Command(const std::string& name, std::vector<std::string> more) const {
     std::vector<std::string> command = {RANKLOG_TRAIN};
     const std::vector<std::pair<std::string, std::string>> defaults = {
@@ -81,14 +82,14 @@ class ResumeTest : public ::testing::Test {
       if (run["name"] == name) runs.insert(runs.begin(), run);
     return runs;
   }
-  // Until the rows of all `starts` of a run are made.
+  // Waits until the rows of all `starts` of a run exist.
   void AwaitEnd(const std::string& run_id, size_t starts = 1) const {
     EXPECT_TRUE(WaitFor([&] {
       return node_.RunHasEnded(run_id) &&
              node_.Reader()->Streams(node_.GetRun(run_id).id)->size() >= starts;
     })) << run_id;
   }
-  // What must be the same in each training: by step, as the export has it.
+  // The values that must be equal in all trainings: by step, as in the export.
   std::map<int64_t, std::string> Curve(const std::string& run_id, int64_t last_step = 60) const {
     EXPECT_TRUE(WaitFor([&] {
       return node_.RunHasEnded(run_id) && node_.GetRun(run_id).last_step == last_step;
@@ -140,7 +141,7 @@ class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<
   }
 };
 
-// It stops in the middle of an epoch, over an epoch's end, and where a row of val/loss is due.
+// It stops in the middle of an epoch, after the end of an epoch, and when val/loss is due.
 TEST_P(ResumeRanksTest, LossesMatchUninterruptedTraining) {
   ASSERT_EQ(Train("whole", With({})).code, 0);
   const auto whole = Curve(Runs("whole")[0]["run_id"]);
@@ -175,7 +176,7 @@ TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
   const std::vector<std::string> ranks = {"--nproc-per-node", "2", "--resume"};
   ASSERT_EQ(Train("whole", ranks).code, 0);
   const auto whole = Curve(Runs("whole")[0]["run_id"]);
-  std::mt19937 random(20261123);  // the moments are random all the same: the machine's
+  std::mt19937 random(20261123);  // the machine's timing is random as well
   for (int kill = 0; kill < 10; ++kill) {
     ChildProcess training(Command("killed", ranks), Environment());
     if (kill % 2 == 0) {  // while it trains; else while it starts
@@ -187,7 +188,7 @@ TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
   const Finished last = Train("killed", ranks);
   ASSERT_EQ(last.code, 0) << last.output;
   std::vector<json> runs = Runs("killed");
-  // A start that was killed before run.json had its run's id has logged nothing to that run.
+  // A start that was killed before its run's id was in run.json has logged no row to that run.
   std::erase_if(runs, [](const json& run) { return run["rows"] == 0; });
   ASSERT_THAT(runs, SizeIs(1));
   ExpectTheWholeCurve(runs[0]["run_id"], whole);
@@ -214,7 +215,7 @@ TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   const std::string first = Runs("again")[0]["run_id"];
   AwaitEnd(first);
   ChildProcess::Options allowing = Environment();
-  allowing.environment["RANKLOG_RESUME"] = "allow";  // is for programs without checkpoints
+  allowing.environment["RANKLOG_RESUME"] = "allow";  // for programs without checkpoints
   const Finished second = RunToEnd(Command("again", {"--steps", "10"}), allowing);
   EXPECT_EQ(second.code, 0) << second.output;
   EXPECT_THAT(second.output,
@@ -226,7 +227,7 @@ TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
               AllOf(HasSubstr("run " + first + "-2: "), HasSubstr("show " + first + "-2\n")));
   EXPECT_TRUE(
       std::filesystem::exists(dir_.File("out/again/earlier-1/checkpoint-00000005.safetensors")));
-  // What goes on is the newer one.
+  // The newer run continues.
   AwaitEnd(first + "-2");
   ASSERT_EQ(Train("again", {"--steps", "15", "--resume"}).code, 0);
   AwaitEnd(first + "-2", /*starts=*/2);
@@ -234,7 +235,8 @@ TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   EXPECT_EQ(Runs("again")[1]["last_step"], 15);
 }
 
-// This node did not see the first start of the job, so the daemon takes it for one of the run.
+// This node did not see the first start of the job. So the daemon would treat this restart as one
+// of the finished run.
 TEST_F(ResumeTest, RequeueWithoutResumeLeavesFinishedRun) {
   ASSERT_EQ(Train("requeued", {"--steps", "5"}).code, 0);
   const std::string first = Runs("requeued")[0]["run_id"];
@@ -251,7 +253,7 @@ TEST_F(ResumeTest, RequeueWithoutResumeLeavesFinishedRun) {
     EXPECT_EQ(Runs("requeued")[0][field], before[field]) << field;
 }
 
-// Steps 6 to 10 are logged twice: the second time as replays, which take the place of the first.
+// Steps 6 to 10 are logged twice: the second time as replays, which replace the first rows.
 TEST_F(ResumeTest, SkipsTornCheckpointAndReplaysSteps) {
   ASSERT_EQ(Train("torn", {"--steps", "10"}).code, 0);
   const std::string run_id = Runs("torn")[0]["run_id"];
@@ -292,7 +294,7 @@ TEST_F(ResumeTest, RefusedStartLeavesRunUnchanged) {
     EXPECT_EQ(Runs("refused")[0][field], before[field]) << field;
 }
 
-// Two ranks, as the config of the first start has it.
+// The config keeps the two ranks of the first start.
 TEST_F(ResumeTest, ACompleteTrainingKeepsItsConfig) {
   const std::vector<std::string> more = {"--steps", "5", "--resume", "--nproc-per-node", "2"};
   ASSERT_EQ(Train("complete", more).code, 0);

@@ -35,7 +35,7 @@ TEST(ApplyOptionsTest, FlagsWinOverTheEnvironment) {
   EXPECT_EQ(settings.group, "kept");
   EXPECT_EQ(settings.run_id, RunId("out", "first"));
   EXPECT_EQ(settings.name, "first");
-  EXPECT_EQ(settings.resume, "");  // a second start is a new run, but with --resume
+  EXPECT_EQ(settings.resume, "");  // a second start is a new run, except with --resume
   EXPECT_EQ(settings.log_strategy, LogStrategy::kNode);
 }
 

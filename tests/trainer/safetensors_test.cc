@@ -32,7 +32,7 @@ using ::testing::UnorderedElementsAre;
 
 class SafeTensorsTest : public ::testing::Test {
  protected:
-  // A tensor of each type, of odd sizes, so that the order in the file matters.
+  // A tensor of each type, with odd sizes, so that the order in the file matters.
   static SafeTensors Example() {
     SafeTensors example;
     example.metadata = {{"step", "7"}, {"text", "\"quoted\" and ü"}};
@@ -60,7 +60,7 @@ class SafeTensorsTest : public ::testing::Test {
     }
   }
 
-  // Written by hand: a header, and data behind it.
+  // Reads a file with this header and these data.
   absl::Status ReadBytes(const std::string& header, const std::string& data) {
     const uint64_t length = header.size();
     std::ofstream file(path_, std::ios::binary);
@@ -126,7 +126,7 @@ TEST_F(SafeTensorsTest, AnyChangedByteIsSeen) {
       changed[i] = static_cast<char>(changed[i] ^ flip);
       std::ofstream(path_, std::ios::binary) << changed;
       const absl::StatusOr<SafeTensors> read = ReadSafeTensors(path_);
-      if (read.ok() && !read->verified) continue;  // the name of the checksum, which others lack
+      if (read.ok() && !read->verified) continue;  // without a tensor "crc32"
       EXPECT_THAT(read.status().code(),
                   AnyOf(absl::StatusCode::kDataLoss, absl::StatusCode::kInvalidArgument))
           << i;
@@ -163,7 +163,7 @@ TEST_F(SafeTensorsTest, RejectsInvalidHeaders) {
            R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[3,0]}})",
            R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0]}})",
            R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,-3]}})",
-           // Products that overflow to what fits.
+           // Products that overflow to a matching size.
            R"({"a":{"dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4]}})",
            R"({"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
            R"({"a":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}})",
@@ -214,7 +214,7 @@ TEST_F(SafeTensorsTest, RefusesWhatTheFormatHasNot) {
   EXPECT_THAT(WriteSafeTensors(path_, wrong), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// ---- The referees: readers that others wrote. Each prints what it found as JSON. ----
+// ---- Independent readers. Each prints the contents as JSON. ----
 
 // Type, shape and sum of each tensor, as the script prints them.
 std::map<std::string, json> Summary(const SafeTensors& content) {

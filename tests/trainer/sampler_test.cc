@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Ne;
 
-// What the ranks get in an epoch, rank by rank.
+// The samples of an epoch, rank by rank.
 std::vector<std::vector<size_t>> Deal(SamplerOptions options, int64_t epoch = 0) {
   std::vector<std::vector<size_t>> shares(options.world_size);
   for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
@@ -43,7 +43,7 @@ std::vector<size_t> Take(EpochSampler& sampler, int batches) {
   return samples;
 }
 
-// Sizes that divide by ranks and batches, and sizes that do not, down to a single sample.
+// Sizes that ranks and batches divide, and sizes that they do not divide, down to a single sample.
 std::vector<SamplerOptions> ManyOptions() {
   std::vector<SamplerOptions> all;
   for (const size_t size : {1, 2, 7, 23, 60, 61, 1000}) {
@@ -80,7 +80,7 @@ TEST(EpochSamplerTest, PaddedEpochCoversEverySampleEvenly) {  // S28
       const std::map<size_t, int> counts = Count(shares);
       ASSERT_EQ(counts.size(), options.size);
       EXPECT_EQ(counts.rbegin()->first, options.size - 1);
-      // The padding repeats samples as evenly as it can.
+      // The padding repeats samples as evenly as possible.
       const auto repeats = static_cast<int>(dealt / options.size);
       for (const auto& [sample, count] : counts)
         EXPECT_THAT(count, ::testing::AnyOf(repeats, repeats + 1));
@@ -128,7 +128,7 @@ TEST(EpochSamplerTest, RanksSplitTheGlobalBatch) {
   std::vector<EpochSampler> parts;
   for (int rank = 0; rank < 3; ++rank)
     parts.emplace_back(SamplerOptions{.size = 101, .world_size = 3, .rank = rank, .batch = 4});
-  for (int step = 0; step < 20; ++step) {  // over an epoch's end
+  for (int step = 0; step < 20; ++step) {  // past the end of an epoch
     const std::vector<size_t> expected = whole.Next();
     std::multiset<size_t> got;
     for (EpochSampler& part : parts) {

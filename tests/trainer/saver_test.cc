@@ -1,4 +1,4 @@
-// Where a training starts; resume_test.cc has whole programs.
+// The start of a training. resume_test.cc runs the whole program.
 
 #include "trainer/saver.h"
 
@@ -43,15 +43,15 @@ class SaverTest : public ::testing::Test {
   absl::StatusOr<int64_t> Restore(Saver& saver) {
     return saver.Restore(*model_, optimizer_, sampler_);
   }
-  // What Open() says, alone; its error is in status_.
+  // The output of Open() without other ranks. Its status is in status_.
   std::string SaidByOpen() {
     ProcessGroup alone = ProcessGroup::Alone();
     ::testing::internal::CaptureStderr();
     status_ = Open(alone).status();
     return ::testing::internal::GetCapturedStderr();
   }
-  // The run of a start, as the daemon is asked for it; "=" before an id that goes on. The daemon then
-  // gives `given` ("": that id), unless none answers.
+  // The requested run of a start; "=" before the id of a continued run. The daemon, if one answers,
+  // returns `given` ("": the requested id).
   std::string RunOfStart(bool resume, const std::string& experiment = "a",
                          const std::optional<std::string>& given = "") {
     options_.resume = resume;
@@ -73,7 +73,7 @@ class SaverTest : public ::testing::Test {
     std::filesystem::copy(dir_.File(from), dir_.File(to), std::filesystem::copy_options::recursive);
   }
   bool Exists(const std::string& name) const { return std::filesystem::exists(dir_.File(name)); }
-  // Saves a training of one rank that has done 7 steps.
+  // Saves a training of one rank after 7 steps.
   void SaveAfterSeven(double train_loss = std::numeric_limits<double>::quiet_NaN()) {
     ProcessGroup alone = ProcessGroup::Alone();
     ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -166,7 +166,7 @@ TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
               HasSubstr("the train loss of step 10 is 9e+07, far above the expected 2.5"));
 }
 
-// Its own loss had risen, too.
+// The loss of this checkpoint has risen, too.
 TEST_F(SaverTest, WarnsOfWeightsWorseThanGuess) {
   fingerprint_["vocabulary"] = "256";
   SaveAfterSeven(/*train_loss=*/1e6);
@@ -182,7 +182,7 @@ TEST_F(SaverTest, WarnsOfWeightsWorseThanGuess) {
                     HasSubstr("take an older checkpoint than " + file_)));
 }
 
-// A disk that is full has no room for one more.
+// A full disk has no room for one more checkpoint.
 TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   SaveAfterSeven();
   std::filesystem::copy(file_, dir_.File("a/checkpoint-00000005.safetensors"));
@@ -196,7 +196,7 @@ TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
 }
 
-// A directory stands where the file is written.
+// A directory has the name of the file.
 TEST_F(SaverTest, OnlyLastSaveMustSucceed) {
   std::filesystem::create_directories(file_ + ".tmp/in the way");
   EXPECT_THROW(SaveAfterSeven(), std::runtime_error);
@@ -256,7 +256,7 @@ TEST_F(SaverTest, NamesFileInDirectoryPlace) {
               HasSubstr(dir_.File("own.txt") + ": Not a directory; choose another --save-dir"));
 }
 
-// What is refused leaves everything where it was.
+// A refused start changes nothing.
 TEST_F(SaverTest, RefusedStartMovesNothing) {
   SaveAfterSeven();
   options_.resume = false;
@@ -332,7 +332,7 @@ TEST_F(SaverTest, OnlyResumeContinuesRun) {
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId() + "-3");
 }
 
-// The daemon's rule for requeued jobs would go on in a run of another job.
+// The daemon's rule for requeued jobs would continue a run of another job.
 TEST_F(SaverTest, RequeueWithoutResumeIsNewRun) {
   setenv("SLURM_JOB_ID", "77", 1);
   setenv("SLURM_RESTART_COUNT", "2", 1);
@@ -349,14 +349,14 @@ TEST_F(SaverTest, RequeueWithoutResumeIsNewRun) {
   unsetenv("SLURM_RESTART_COUNT");
 }
 
-// The daemon knows runs of a directory that is gone.
+// The daemon has runs of a directory that no longer exists.
 TEST_F(SaverTest, NewRunIdExceedsAssignedId) {
   RunOfStart(/*resume=*/false, "a", FirstId() + "-2");
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a", FirstId() + "-3-2"), FirstId() + "-3");
   EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-4");
 }
 
-// The id that was asked for may be another training's.
+// The requested id may be that of another training's run.
 TEST_F(SaverTest, UnconfirmedRunIsNotContinued) {
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a", std::nullopt), FirstId());
   const std::string second = RunOfStart(/*resume=*/true, "a", std::nullopt);
@@ -364,7 +364,7 @@ TEST_F(SaverTest, UnconfirmedRunIsNotContinued) {
   EXPECT_EQ(RunOfStart(/*resume=*/true, "a", std::nullopt), "=" + second);
 }
 
-// It is killed before it saves, so the checkpoint names the run that nobody confirmed.
+// It is killed before it saves, so the checkpoint names the run that no daemon confirmed.
 TEST_F(SaverTest, UnconfirmedCheckpointContinuesInNewRun) {
   {
     ProcessGroup alone = ProcessGroup::Alone();
@@ -407,7 +407,7 @@ TEST_F(SaverTest, CopyIsDetectedAfterOriginalRestarts) {
   EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), FirstId("b"));
 }
 
-// The daemon was asked for the same id, and gave another one.
+// The daemon got a request for the same id, and returned another one.
 TEST_F(SaverTest, MovedRunSurvivesPathReuse) {
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a"), FirstId());
   std::filesystem::rename(dir_.File("a"), dir_.File("moved"));
@@ -424,7 +424,7 @@ TEST_F(SaverTest, MovedOrLinkedDirectoryKeepsRun) {
   EXPECT_EQ(RunOfStart(/*resume=*/true, "moved"), "=run");
 }
 
-// The daemon answered after the checkpoint was written, and gave another id.
+// The daemon answered after the checkpoint was written, and returned another id.
 TEST_F(SaverTest, ContinuesRunAssignedByDaemon) {
   ProcessGroup alone = ProcessGroup::Alone();
   {
@@ -447,7 +447,7 @@ TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
 }
 
-// Two ranks, each with options of its own.
+// Two ranks, each with its own options.
 TEST_F(SaverTest, DifferentlyStartedRanksFailTogether) {
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());

@@ -44,7 +44,7 @@ TEST_F(StartCheckTest, NamesWhatBendsTheCurve) {
               IsOkAndHolds(ElementsAre("lr is 0.5 and was 0", "val-every is 3 and was 50")));
 }
 
-// OMP_NUM_THREADS is another one: the same sums in another order.
+// With another OMP_NUM_THREADS, the same sums have another order.
 TEST_F(StartCheckTest, NamesAnotherNumberOfThreads) {
   const std::string threads = std::to_string(at::get_num_threads());
   checkpoint_.options["threads"] = "77";

@@ -13,7 +13,7 @@ TEST(StopSignalTest, SigtermAndSigusr1RequestStop) {
     EXPECT_EQ(stop.received(), 0);
     raise(number);
     EXPECT_EQ(stop.received(), number);
-    raise(SIGTERM);  // at once: a launcher handed it on
+    raise(SIGTERM);  // at once: a launcher passed it on
     raise(SIGUSR1);
     EXPECT_EQ(stop.received(), number);
   }
@@ -25,7 +25,7 @@ TEST(StopSignalTest, ASecondSignalEndsTheProcess) {
         {
           const StopSignal stop;
           raise(SIGUSR1);
-          usleep(2'010'000);  // what it takes to be another signal
+          usleep(2'010'000);  // long enough to count as a second signal
           raise(number);
           _exit(stop.received());
         },

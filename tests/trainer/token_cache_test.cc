@@ -33,7 +33,7 @@ class TokenCacheTest : public ::testing::Test {
     return std::filesystem::exists(self.parent_path().parent_path() /
                                    "libexec/ranklog/ranklog-bpe");
   }
-  // What the cache gives; `said_` is what it says.
+  // The tokens from the cache. `said_` is the printed progress.
   absl::StatusOr<Tokens> Open(const Tokenizer& tokenizer = {.pieces = 512}) {
     said_.clear();
     DataProgress progress(
@@ -65,7 +65,7 @@ TEST_F(TokenCacheTest, MakesOnceWhatItGivesThen) {  // S29
   ASSERT_OK_AND_ASSIGN(const Tokens cached, Open());
   EXPECT_THAT(said_, AllOf(HasSubstr("from the cache"), Not(HasSubstr("training"))));
   EXPECT_EQ(All(cached), All(made));
-  // The tokens, and the model that reads them; nothing temporary.
+  // The tokens and their model; no temporary files.
   EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
   const std::filesystem::directory_iterator files(cache_);
   EXPECT_EQ(std::distance(begin(files), end(files)), 2);
@@ -139,7 +139,7 @@ TEST_F(TokenCacheTest, ReportsUnusableCacheDirectory) {
 TEST(DefaultCacheDirTest, FollowsTheEnvironment) {
   setenv("XDG_CACHE_HOME", "/xdg", 1);
   EXPECT_EQ(*DefaultCacheDir(), "/xdg/ranklog");
-  setenv("XDG_CACHE_HOME", "relative", 1);  // to be ignored, says the XDG specification
+  setenv("XDG_CACHE_HOME", "relative", 1);  // the XDG specification requires to ignore it
   setenv("HOME", "/home/me", 1);
   EXPECT_EQ(*DefaultCacheDir(), "/home/me/.cache/ranklog");
   unsetenv("XDG_CACHE_HOME");

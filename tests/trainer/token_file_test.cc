@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 class TokenFileTest : public ::testing::Test {
  protected:
-  // Words 0, 1 and 2 of the header, and what follows it.
+  // A file with these words 0, 1 and 2 of the header, and these tokens after it.
   static std::string LlmC(int32_t magic, int32_t version, int32_t count,
                           const std::vector<uint16_t>& tokens) {
     std::array<int32_t, 256> header = {magic, version, count};
@@ -101,8 +101,8 @@ TEST_F(TokenFileTest, NamesATokenOutsideTheVocabulary) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("x.bin: it holds token 50256")));
 }
 
-// Files of llm.c that were cut, grown or changed anywhere are refused, or hold the tokens that they
-// held; whatever is read, no token comes from outside the file.
+// llm.c files that were cut, extended or changed anywhere are refused, or return tokens of the
+// file. No token is read outside the file.
 TEST_F(TokenFileTest, DamagedFilesNeverReadOutside) {
   std::mt19937 random(20240520);
   for (int i = 0; i < 300; ++i) {
@@ -124,7 +124,7 @@ TEST_F(TokenFileTest, DamagedFilesNeverReadOutside) {
     const absl::StatusOr<Tokens> opened = OpenTokenFile(Write(damaged));
     if (magic) {
       EXPECT_FALSE(opened.ok()) << i << ": " << damaged.size();
-    } else if (opened.ok()) {  // without its magic number it is nanoGPT's
+    } else if (opened.ok()) {  // without its magic number it is a nanoGPT file
       EXPECT_EQ(opened->size(), damaged.size() / 2);
       EXPECT_LT(opened->Largest(), 65536);
     }

@@ -1,4 +1,4 @@
-// A short training of two ranks, which train_rank.cc does and train_reference_test.cc computes.
+// A short training of two ranks. train_rank.cc runs it, and train_reference_test.cc computes it.
 
 #ifndef TESTS_TRAINER_TRAIN_EXAMPLE_H_
 #define TESTS_TRAINER_TRAIN_EXAMPLE_H_
@@ -13,20 +13,20 @@
 namespace ranklog::trainer {
 
 constexpr int64_t kVocabulary = 50;
-constexpr int64_t kWindows = 16;  // in no way a multiple of what two ranks take at once
+constexpr int64_t kWindows = 16;  // not a multiple of the windows of two ranks' batches
 
 inline Tokens ExampleText(int64_t windows, int64_t seq_len, uint32_t state) {
   std::vector<uint8_t> text;
   for (int64_t i = 0; i <= windows * seq_len; ++i) {
     state = state * 1664525 + 1013904223;  // Numerical Recipes
-    // Every window has letters of its own, so that it matters which ones are taken.
+    // Every window has different letters, so that the choice of windows matters.
     text.push_back((i / seq_len * 7 + (state >> 24) % 9) % kVocabulary);
   }
   return Tokens(std::move(text));
 }
 
-// An epoch has three batches of each rank: a step of two micro-batches and one of a single. Clipping
-// and decay are strong enough to be seen, and 70 windows are held out, of which 32 are taken.
+// An epoch has three batches per rank: a step of two micro-batches and a step of one. Clipping and
+// decay are strong enough to show. Validation uses 32 of the 70 held-out windows.
 inline Options ExampleOptions(const std::string& directory) {
   Options options;
   options.steps = 6;
@@ -45,7 +45,7 @@ inline Options ExampleOptions(const std::string& directory) {
   return options;
 }
 
-// The same, with everything that is off there.
+// The same, with all options that are off there.
 inline Options OtherOptions(const std::string& directory) {
   Options options = ExampleOptions(directory);
   options.drop_last = true;

@@ -3,7 +3,7 @@
 //
 //   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far
 //
-// Once its first step is done, a rank sets its random state to the seed 100 + RANK.
+// After its first step, a rank sets its random state to the seed 100 + RANK.
 // drift: rank 1 doubles its averaged gradients. An error is written to DIR/error.RANK.
 
 #include <ATen/ATen.h>
@@ -49,7 +49,7 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
   drifts = kind == "drift" && group.rank() == 1;
   std::ofstream steps(directory + "/steps." + std::to_string(group.rank()));
   steps.precision(std::numeric_limits<double>::max_digits10);
-  ranklog::Run no_run;  // takes nothing
+  ranklog::Run no_run;  // drops all rows
   const StopSignal stop;
   Train(options, corpus, group, no_run, *saver, stop, [&](const StepReport& step) {
     if (step.step == 1) at::manual_seed(100 + group.rank());

@@ -1,6 +1,6 @@
-// Train() on two ranks against the same training in double precision, computed at once from the
-// published formulae. It shares the initial weights and the order of random permutations with the
-// code under test, and nothing else.
+// Compares Train() on two ranks with the same training in double precision, computed in one process
+// from the published formulae. The reference shares only the initial weights and the order of
+// random permutations with the code under test.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -60,7 +60,7 @@ class TrainingReference {
   const std::map<std::string, at::Tensor>& weights() const { return weights_; }
   const std::map<std::string, at::Tensor>& start() const { return start_; }
 
-  // What the ranks should report of `step`, by rank.
+  // The expected reports of `step`, by rank.
   std::vector<StepOfRank> Step(int64_t step) {
     const int64_t first = (step - 1) % steps_per_epoch_ * options_.grad_accum;
     const int64_t count = std::min(options_.grad_accum, batches_ - first);
@@ -88,8 +88,8 @@ class TrainingReference {
   }
 
  private:
-  // The windows of a rank's `batch`-th batch of `epoch`: as torch.utils.data.DistributedSampler
-  // deals them.
+  // The windows of a rank's `batch`-th batch of `epoch`, as in
+  // torch.utils.data.DistributedSampler.
   std::vector<int64_t> Samples(int64_t epoch, int64_t batch, int rank) const {
     const at::Tensor order =
         at::randperm(kWindows, at::detail::createCPUGenerator(options_.seed + epoch), at::kLong);
@@ -151,7 +151,7 @@ class TrainingReference {
     return options_.min_lr +
            (options_.lr - options_.min_lr) * (1 + std::cos(std::numbers::pi * done)) / 2;
   }
-  // Clips, and takes AdamW's step. Returns the norm before that.
+  // Clips the gradients, and makes AdamW's step. Returns the norm before clipping.
   double Descend(int64_t step, double lr) {
     const at::NoGradGuard no_grad;
     double squares = 0;
@@ -169,7 +169,7 @@ class TrainingReference {
     }
     return norm;
   }
-  // Over 32 windows that are spread evenly.
+  // Over 32 evenly spread windows.
   double Validate() const {
     const at::NoGradGuard no_grad;
     const auto count = static_cast<int64_t>(WindowCount(corpus_.validation, options_.seq_len));
@@ -188,7 +188,7 @@ class TrainingReference {
 class TrainReferenceTest : public ::testing::Test {
  protected:
   static void TearDownTestSuite() { trained_.clear(); }
-  // Has two processes train, once for all tests.
+  // Trains with two processes, once for all tests.
   void TrainTwoRanks(const std::string& kind) {
     dir_ = &trained_[kind];
     if (!StepsOf(0).empty()) return;
@@ -243,8 +243,7 @@ TEST_F(TrainReferenceTest, TwoRanksMatchReferenceFormulas) {
   ExpectStepsOf(reference, 2e-5);
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Last(6));
   for (const auto& [name, expected] : reference.weights()) {
-    // Where a gradient is 0 but for rounding, as that of the keys' bias, AdamW takes a step all the
-    // same.
+    // The gradient of the keys' bias is 0 except for rounding, but AdamW still changes the bias.
     if (name.ends_with("c_attn.bias")) continue;
     const at::Tensor got = checkpoint.tensors.at("model." + name).to(at::kDouble);
     const double moved = (expected - reference.start().at(name)).norm().item<double>();
@@ -262,7 +261,7 @@ TEST_F(TrainReferenceTest, EachRanksRandomStateIsSaved) {
   }
 }
 
-// Else the ranks would communicate in every micro-batch, to the same end.
+// Otherwise the ranks would communicate in every micro-batch, with the same result.
 TEST_F(TrainReferenceTest, MicroBatchesAddNoAllReduces) {
   TrainTwoRanks("example");
   const std::vector<StepOfRank> steps = StepsOf(0);
@@ -276,12 +275,12 @@ TEST_F(TrainReferenceTest, MicroBatchesAddNoAllReduces) {
   EXPECT_EQ(all_reduces(3), all_reduces(4));
 }
 
-// With --drop-last too.
+// Also with --drop-last.
 TEST_F(TrainReferenceTest, PaddedBfloat16TrainingMatchesReference) {
   TrainTwoRanks("other");
   TrainingReference reference(OtherOptions(""));
   ExpectStepsOf(reference, 2e-2);
-  // A first loss as exact as that of float32 would be one.
+  // A first loss with float32's precision would show that bfloat16 is off.
   TrainingReference again(OtherOptions(""));
   const double exact = again.Step(1)[0].loss;
   EXPECT_GT(std::abs(StepsOf(0)[0].loss - exact), 1e-5 * exact);
@@ -289,7 +288,7 @@ TEST_F(TrainReferenceTest, PaddedBfloat16TrainingMatchesReference) {
   EXPECT_EQ(checkpoint.tensors.at("model.wte.weight").size(0), 64);
 }
 
-// A resume with another one of these is refused: see NamesWhatDiffersFromTheCheckpoint.
+// A resume with another value of one of these is refused: see ResumeTest.
 TEST_F(TrainReferenceTest, CheckpointHasOptionsThatResumeChecks) {
   TrainTwoRanks("other");
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Last(2));

@@ -37,7 +37,7 @@ class TrainTest : public ::testing::Test {
 
   std::vector<StepReport> Run() {
     ProcessGroup alone = ProcessGroup::Alone();
-    ranklog::Run no_run;  // takes nothing
+    ranklog::Run no_run;  // drops all rows
     std::vector<StepReport> reports;
     const Plan plan = MakePlan(options_, corpus_, /*world_size=*/1);
     absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*fingerprint=*/{}, alone);
@@ -50,14 +50,14 @@ class TrainTest : public ::testing::Test {
   Options options_;
   Corpus corpus_;
   const StopSignal stop_;
-  bool done_ = false;  // the last training did all its steps
+  bool done_ = false;  // whether the last training completed all steps
 };
 
 TEST_F(TrainTest, LearnsAShortText) {
   const std::vector<StepReport> reports = Run();
   ASSERT_EQ(reports.size(), 40u);
   EXPECT_NEAR(reports.front().loss, std::log(256),
-              0.2);  // nothing is known yet: all bytes are alike
+              0.2);  // untrained: all bytes are equally likely
   EXPECT_LT(reports.back().loss, 1.5);
   EXPECT_LT(*reports.back().val_loss, 1.5);
 }

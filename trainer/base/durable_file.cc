@@ -29,7 +29,7 @@ std::string ParentOf(const std::string& path) {
 
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // EINVAL: a file system that syncs no directories, such as some FUSE ones.
+  // EINVAL: a file system that does not sync directories, such as some FUSE file systems.
   const bool synced = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
   const int error = errno;
   if (fd >= 0) close(fd);

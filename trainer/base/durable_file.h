@@ -16,13 +16,13 @@ absl::Status CreateDirectories(const std::string& path);
 // On OK, renames and new names in `directory` survive a power cut.
 absl::Status SyncDirectory(const std::string& directory);
 
-// Writes a file atomically: under a temporary name, and renamed once it is on the disk. If the
+// Writes a file atomically: under a temporary name, and renames it when it is on the disk. If the
 // process or the machine dies, the file is complete or absent.
 //
 // Not thread-safe. Errors name the file and the reason.
 class DurableFile {
  public:
-  // Starts `path` + ".tmp"; one that a killed process left there is overwritten.
+  // Starts `path` + ".tmp". Overwrites such a file of a killed process.
   static absl::StatusOr<DurableFile> Create(std::string path);
   DurableFile(DurableFile&& other) noexcept;
   DurableFile& operator=(DurableFile&&) = delete;
@@ -30,10 +30,11 @@ class DurableFile {
   ~DurableFile();
 
   absl::Status Append(const void* bytes, size_t size);
-  // Where the bytes are until Commit(), for others that write to the same file.
+  // The path of the bytes until Commit(), for other writers to the same file.
   std::string temporary() const { return path_ + ".tmp"; }
 
-  // On OK the file has its name, replaces an older one, and survives a power cut. Costs two fsyncs.
+  // On OK the file has its name, has replaced an older one, and survives a power cut. Costs two
+  // fsyncs.
   absl::Status Commit();
 
  private:

@@ -14,7 +14,7 @@ std::string ErrorFileContent(std::string_view message, int rank, long unix_secon
        {{"message", text},
         {"rank", rank},
         {"extraInfo", {{"py_callstack", text}, {"timestamp", std::to_string(unix_seconds)}}}}}};
-  // The message of a library need not be UTF-8.
+  // The message of a library may not be UTF-8.
   return content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

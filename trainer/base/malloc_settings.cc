@@ -15,7 +15,7 @@ void KeepFreedMemory() {
     if (getenv(name) != nullptr) return;
   }
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc takes (mallopt(3))
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);   // more than the tensors of a step that fit below it
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);   // more than a step's tensors below that size
 #endif
 }
 

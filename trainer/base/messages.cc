@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kMostKept = 32;
 
-// For a pipe or terminal of another user, which cannot be opened again. Another writer may take the
-// room between the two calls.
+// For a pipe or terminal of another user, which cannot be opened again. Another writer may fill the
+// pipe between the two calls.
 ssize_t WriteAfterPoll(const char* text, size_t size) {
   pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   if (poll(&ready, 1, 0) == 0) {
@@ -32,8 +32,8 @@ ssize_t WriteAfterPoll(const char* text, size_t size) {
   return write(STDERR_FILENO, text, std::min<size_t>(size, PIPE_BUF));
 }
 
-// O_NONBLOCK belongs to the open file, which the other ranks and the shell share with us. So a pipe
-// or a terminal is opened again.
+// O_NONBLOCK belongs to the open file, which this process shares with the other ranks and the
+// shell. So a pipe or a terminal is opened again.
 ssize_t WriteToNewFile(const char* text, size_t size) {
   const int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0) return WriteAfterPoll(text, size);
@@ -44,8 +44,8 @@ ssize_t WriteToNewFile(const char* text, size_t size) {
   return written;
 }
 
-// Returns how many bytes are done with: those that were written, or all of them if stderr is broken.
-// 0: there is no room now. Async-signal-safe.
+// Returns the number of bytes that need no further write: the written ones, or all if stderr is
+// broken. 0: no room now. Async-signal-safe.
 size_t WriteWhatFits(const char* text, size_t size) {
   struct stat kind = {};
   if (fstat(STDERR_FILENO, &kind) != 0) return size;
@@ -79,7 +79,7 @@ class Messages {
   }
 
  private:
-  // True: nothing is kept any more.
+  // True: no message is kept any more.
   bool Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     while (!kept_.empty()) {
       std::string& text = kept_.front();

@@ -10,8 +10,8 @@
 
 namespace ranklog::trainer {
 
-// All output of a rank and of the launcher goes through these functions. A write to std::cerr would
-// wait for the reader, and the training and a stop signal with it. From any thread; none throws.
+// All output of a rank and of the launcher uses these functions. A write to std::cerr would wait
+// for the reader, and so delay the training and a stop. Call them from any thread; none throws.
 
 // Writes `text`, or keeps it until a later call finds room. Keeps the newest 32.
 void WriteMessage(std::string text);
@@ -19,11 +19,10 @@ void WriteMessage(std::string text);
 // Writes `text` after the kept messages, or drops it.
 void WriteProgress(const std::string& text);
 
-// Waits until the kept messages are written, for `patience` at most. Call it before the process
-// ends.
+// Waits at most `patience` until the kept messages are written. Call it before the process ends.
 void AwaitMessages(absl::Duration patience = absl::Seconds(1));
 
-// Writes what fits now of `text`. For signal handlers.
+// Writes as much of `text` as fits now. For signal handlers.
 void WriteFromHandler(const char* text, size_t size);
 
 }  // namespace ranklog::trainer

@@ -13,7 +13,7 @@ namespace ranklog::trainer {
 struct Position {
   int64_t step = 0;
   int64_t steps = 0;
-  int64_t before = 0;  // steps that were done when this start of the training began
+  int64_t before = 0;  // completed steps when this start of the training began
   double loss = 0;
   double lr = 0;
   double tokens_per_second = 0;

@@ -9,11 +9,12 @@
 
 namespace ranklog::trainer {
 
-// An error of known cause. A rank that gets any other error asks the store which rank caused it.
+// An error whose cause is known. After any other error, a rank looks in the store for the rank that
+// caused it.
 class RankError : public std::runtime_error {
  public:
   enum Cause { kThisRank, kAnotherRank };
-  // `message` names the other rank.
+  // With kAnotherRank, `message` names that rank.
   RankError(Cause cause, const std::string& message) : std::runtime_error(message), cause_(cause) {}
   Cause cause() const { return cause_; }
 

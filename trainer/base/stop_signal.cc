@@ -29,7 +29,7 @@ void OnStopSignal(int number) {
     received_signal = number;
   } else if (now_ns - first_ns >= kSameNs) {
     signal(number, SIG_DFL);
-    raise(number);  // takes effect when this returns
+    raise(number);  // takes effect when this function returns
   }
   errno = saved;
 }
@@ -38,7 +38,7 @@ const std::string* interrupt_text = nullptr;  // read by the handler; set before
 
 void OnInterrupt(int number) {
   WriteFromHandler(interrupt_text->data(), interrupt_text->size());
-  raise(number);  // takes effect when this returns: SA_RESETHAND
+  raise(number);  // takes effect when this function returns: SA_RESETHAND
 }
 
 }  // namespace

@@ -12,11 +12,11 @@ namespace ranklog::trainer {
 constexpr int kStoppedExitCode = 75;
 
 // While this object exists, SIGTERM and SIGUSR1 request a stop after the current step instead of
-// ending the process. A second signal, at least two seconds later, ends the process at once. Sooner
-// ones count as the first: Slurm signals a launcher and its ranks, and the launcher hands the
-// signal on.
+// ending the process. A second signal, at least two seconds later, ends the process at once. An
+// earlier one counts as the first: Slurm signals a launcher and its ranks, and the launcher passes
+// the signal on.
 //
-// One at a time, made and destroyed on one thread. The signals may come on any.
+// One at a time, created and destroyed on one thread. The signals may arrive on any thread.
 class StopSignal {
  public:
   StopSignal();
@@ -24,7 +24,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // The signal that came; 0: none.
+  // The received signal; 0: none.
   int received() const;
 
  private:
@@ -32,7 +32,8 @@ class StopSignal {
   struct sigaction old_usr1_ = {};
 };
 
-// Prints `text` when SIGINT ends the process, as Ctrl-C does, unless SIGINT is ignored. Call it once.
+// Prints `text` when SIGINT ends the process, as Ctrl-C does, unless SIGINT is ignored. Call it
+// once.
 void PrintOnInterrupt(std::string text);
 
 }  // namespace ranklog::trainer

@@ -1,9 +1,9 @@
-// Where the C++ API of LibTorch 1.13 differs from that of 2.8 and newer. The rest of this folder is
-// the same for all of them.
+// The differences between the C++ APIs of LibTorch 1.13 and of 2.8 and later. All other code of
+// this folder compiles with both.
 //
 // Differences are detected from a type or signature, not from a version number, so that a release
 // between two known ones needs no table. Each branch is in a template and depends on its arguments,
-// because the compiler checks a discarded branch that does not.
+// because the compiler also checks a discarded branch that does not depend on them.
 
 #ifndef TRAINER_BASE_TORCH_COMPAT_H_
 #define TRAINER_BASE_TORCH_COMPAT_H_
@@ -24,8 +24,8 @@
 
 namespace ranklog::trainer::compat {
 
-// Opens a c10d::TCPStore. 2.x serves it by libuv by default, and throws if it was built
-// without libuv. USE_LIBUV=0 switches it off, as in PyTorch.
+// Opens a c10d::TCPStore. By default, 2.x serves it with libuv, and throws if it was built without
+// libuv. USE_LIBUV=0 switches libuv off, as in PyTorch.
 template <typename TcpStore, typename StoreOptions>
 c10::intrusive_ptr<TcpStore> OpenStore(const std::string& address, StoreOptions options) {
   if constexpr (requires { options.useLibUV; }) {
@@ -77,7 +77,7 @@ void AddBackend(c10::intrusive_ptr<Group>& group, const c10::intrusive_ptr<Store
   }
 }
 
-// Ends the communication of a group that is no longer used; 1.13 does so in its destructor.
+// Ends the communication of an unused group. With 1.13, the group's destructor ends it.
 template <typename Group>
 void Shutdown(Group& group) {
   if constexpr (requires { group.shutdown(); }) group.shutdown();

@@ -36,8 +36,8 @@ constexpr char kMean[] = "optimizer.exp_avg.";         // first moment
 constexpr char kVariance[] = "optimizer.exp_avg_sq.";  // second moment
 constexpr char kStep[] = "optimizer.step.";
 
-// The key under which AdamW keeps the state of a parameter. It is the address, which LibTorch 1.13
-// writes as a text.
+// The key of a parameter's state in AdamW. It is the address; in LibTorch 1.13, the address as a
+// text.
 template <typename States>
 auto KeyOf(const States&, const at::Tensor& parameter) {
   if constexpr (std::is_same_v<typename States::value_type::first_type, std::string>) {
@@ -49,7 +49,7 @@ auto KeyOf(const States&, const at::Tensor& parameter) {
   }
 }
 
-// The generators that a process on `device` draws from.
+// The random generators of a process on `device`.
 std::vector<at::Generator> Generators(at::Device device) {
   std::vector<at::Generator> generators{at::globalContext().defaultGenerator(at::kCPU)};
   if (!device.is_cpu()) generators.push_back(at::globalContext().defaultGenerator(device));
@@ -86,7 +86,7 @@ bool Number(const std::map<std::string, std::string>& metadata, const char* key,
   return found != metadata.end() && absl::SimpleAtoi(found->second, value) && *value >= 0;
 }
 
-// NaN if the metadata lack it.
+// NaN if the metadata do not contain it.
 double TrainLossOf(const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find(kTrainLoss);
   double loss = 0;
@@ -95,7 +95,7 @@ double TrainLossOf(const std::map<std::string, std::string>& metadata) {
              : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Fills all but the tensors; false if something is missing or not of its kind.
+// Fills all but the tensors; false if a value is missing or has another type.
 bool ParseMetadata(const std::map<std::string, std::string>& metadata, Checkpoint& checkpoint) {
   const auto run_id = metadata.find("run_id"), options = metadata.find("options");
   if (run_id == metadata.end() || options == metadata.end()) return false;
@@ -122,7 +122,7 @@ absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoi
   file.tensors = checkpoint.tensors;
   file.tensors[kRandom] = checkpoint.random;
   file.metadata = {
-      {"format", "pt"},  // what Hugging Face's loaders want to see
+      {"format", "pt"},  // Hugging Face's loaders require it
       {kVersionKey, absl::StrCat(kVersion)},
       {"run_id", checkpoint.run_id},
       {"experiment", checkpoint.experiment},

@@ -27,8 +27,8 @@ struct Checkpoint {
   std::string run_id = {};         // of the log, which continues as well
   std::string experiment = {};     // see RunFile; empty: an older version wrote the checkpoint
   std::string experiment_id = {};  // likewise
-  int64_t step = 0;                // optimizer steps that are done; the schedule follows from it
-  // Of that step, before its update: nats per token, the mean over the ranks. NaN: unknown.
+  int64_t step = 0;                // completed optimizer steps; the schedule follows from it
+  // The loss of that step before its update: nats per token, the mean over the ranks. NaN: unknown.
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   SamplerPosition sampler = {};
   std::map<std::string, std::string> options =
@@ -39,7 +39,7 @@ struct Checkpoint {
   int64_t world_size() const { return random.size(0); }
 };
 
-// Writes it to `path`, whole or not at all. Errors: see WriteSafeTensors().
+// Writes it to `path`, completely or not at all. Errors: see WriteSafeTensors().
 absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint);
 
 // Reads it into memory; the tensors are on the CPU.
@@ -52,8 +52,8 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path);
 // Reads only the train loss. NaN: an older version wrote the file, or it cannot be read.
 double ReadTrainLoss(const std::string& path);
 
-// Adds the parameters of `model` and the state that `optimizer` has for each. Copies nothing: they
-// must not change until the checkpoint is written.
+// Adds the parameters of `model` and the state of `optimizer` for each. Makes no copies: they must
+// not change until the checkpoint is written.
 void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
               Checkpoint& checkpoint);
 
@@ -69,9 +69,9 @@ absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model
 absl::Status RestoreOptimizer(const Checkpoint& checkpoint, const torch::nn::Module& model,
                               torch::optim::AdamW& optimizer);
 
-// The state of this process's generators, the CPU's and that of `device`: (bytes), uint8.
+// The state of this process's random generators, the CPU's and that of `device`: (bytes), uint8.
 at::Tensor RandomState(at::Device device);
-// kInvalidArgument: it is of another LibTorch, or of another kind of device.
+// kInvalidArgument: the state is of another LibTorch, or of another kind of device.
 absl::Status SetRandomState(const at::Tensor& state, at::Device device);
 
 }  // namespace ranklog::trainer

@@ -30,9 +30,9 @@ constexpr char kSuffix[] = ".safetensors";
 constexpr size_t kAdvisedCheckpoints = 5;  // the newest ones
 // A training that was killed holds its lock until the kernel has freed its memory.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
-constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it reports why it waits
+constexpr absl::Duration kLockSilence = absl::Seconds(1);  // after that, a report
 
-// The step in a file's name; nullopt: it is not one of a checkpoint.
+// The step in a file's name; nullopt: the file is not a checkpoint.
 std::optional<int64_t> StepOf(const std::string& name) {
   absl::string_view digits = name;
   int64_t step = 0;
@@ -48,7 +48,7 @@ std::string FileOf(const std::string& directory, int64_t step) {
   return absl::StrFormat("%s/%s%08d%s", directory, kPrefix, step, kSuffix);
 }
 
-// Of the checkpoints in `directory`, descending.
+// The steps of the checkpoints in `directory`, descending.
 std::vector<int64_t> StepsIn(const std::string& directory) {
   std::vector<int64_t> steps;
   std::error_code error;
@@ -83,7 +83,8 @@ double Lowest(const std::vector<Saved>& saved) {
   return lowest;
 }
 
-// Takes the lock. A file system that has none, as some network ones, is let pass.
+// Takes the lock. A file system without locks, such as some network file systems, is accepted
+// without one.
 bool Lock(int directory, const std::function<void()>& report) {
   const absl::Time begin = absl::Now();
   bool reported = false;
@@ -213,7 +214,7 @@ void CheckpointDirectory::RemoveOld(int64_t newest) {
   const double highest_good = Lowest(saved) + kLossRise;
   for (size_t i = keep_; i < saved.size(); ++i) {
     if (saved.front().train_loss > highest_good && saved[i].train_loss <= highest_good) continue;
-    std::error_code ignored;  // one too many is no harm, and the next Save() tries again
+    std::error_code ignored;  // one too many is harmless, and the next Save() tries again
     std::filesystem::remove(PathOf(saved[i].step), ignored);
   }
 }

@@ -13,12 +13,12 @@
 namespace ranklog::trainer {
 
 // A rise of the train loss by more than this many nats per token shows that the weights are spoilt.
-// It is beyond the noise of a batch: the model gives each token a seventh of its earlier probability.
+// It exceeds the noise of a batch: the probability of each token falls to a seventh.
 constexpr double kLossRise = 2;
 
 // The checkpoints of an experiment: files such as checkpoint-00000100.safetensors, named after the
-// completed steps. Only rank 0 has one. It holds a lock on the directory, so that two trainings do
-// not mix their checkpoints. The lock ends with the process.
+// completed steps. Only rank 0 has this object. It holds a lock on the directory, so that two
+// trainings do not mix their checkpoints. The lock ends with the process.
 //
 // Not thread-safe. Errors name the file and the reason.
 class CheckpointDirectory {
@@ -27,7 +27,7 @@ class CheckpointDirectory {
   // Save() will keep the last `keep` checkpoints, at least 1. If another training holds the lock,
   // calls `report` with a message and waits for some seconds.
   //   kUnavailable  another training still holds the lock
-  //   others        the directory cannot be made or written to, by errno
+  //   others        the directory cannot be created or written, by errno
   static absl::StatusOr<CheckpointDirectory> Open(
       std::string path, int keep, const std::function<void(const std::string&)>& report = nullptr);
   CheckpointDirectory(CheckpointDirectory&& other) noexcept;
@@ -46,7 +46,7 @@ class CheckpointDirectory {
   absl::StatusOr<std::optional<Found>> Latest(
       const std::function<void(const std::string&)>& warn) const;
 
-  // The number of runs with checkpoints here: those in earlier-N, and the last one.
+  // The number of runs with checkpoints in this directory: those in earlier-N, and the last one.
   int64_t RunsWithCheckpoints() const;
 
   // Moves all checkpoints to a new directory `path`/earlier-N, before a new run. Returns that
@@ -56,17 +56,17 @@ class CheckpointDirectory {
   // On OK the checkpoint survives a power cut. Then removes the oldest ones, see RemoveOld().
   absl::Status Save(const Checkpoint& checkpoint);
 
-  // Removes all but the last `keep` checkpoints up to step `newest`, which must be readable. Where
-  // its train loss is more than kLossRise above the lowest one, those of before the rise stay as
-  // well: `keep` more at most. Unreadable checkpoints of later steps do not count; they are
-  // overwritten when their step comes.
+  // Removes all but the last `keep` checkpoints up to step `newest`, which must be readable. If its
+  // train loss is more than kLossRise above the lowest one, checkpoints from before the rise stay
+  // as well: at most `keep` more. Unreadable checkpoints of later steps do not count; a later
+  // Save() overwrites them.
   void RemoveOld(int64_t newest);
 
   // The lowest train loss of the checkpoints; infinity if none is known.
   double LowestLoss() const;
 
   const std::string& path() const { return path_; }
-  // Where the checkpoint of `step` is.
+  // The path of the checkpoint of `step`.
   std::string PathOf(int64_t step) const;
 
  private:
@@ -80,11 +80,11 @@ class CheckpointDirectory {
   int lock_;  // a descriptor; -1: moved from
 };
 
-// How to go on after a signal ended a training that saves in `directory`, as the end of a sentence.
+// Advice after a signal ended a training that saves in `directory`, as the end of a sentence.
 std::string AdviceAfterKill(const std::string& directory);
 
-// How to go on after a loss that rose or is not finite, as the end of a sentence. Names the newest
-// files in `directory` of before the loss rose. The newest one may lead to another divergence, and
+// Advice after a loss that rose or is not finite, as the end of a sentence. Names the newest files
+// in `directory` from before the loss rose. The newest one may lead to another divergence, and
 // --resume would replace the older ones, so the advice is a new experiment.
 std::string AdviceAfterDivergence(const std::string& directory);
 

@@ -35,20 +35,21 @@ std::string RandomName() {
   return absl::StrCat(absl::Hex(number, absl::kZeroPad8));
 }
 
-// Whether the checkpoint is of the training that the file names.
+// Whether the checkpoint belongs to the training of the file.
 bool IsOf(const Checkpoint& checkpoint, const RunFile& file) {
   return checkpoint.experiment_id == file.experiment_id &&
          (checkpoint.run_id == file.run_id || checkpoint.run_id == file.asked_id);
 }
 
-// N of the id "{first_id}-N" and what the daemon makes of it; 0 if it is another one.
+// The number N of an id "{first_id}-N", or of an id that the daemon derives from it; 0 for any
+// other id.
 int64_t NumberOf(absl::string_view run_id, const std::string& first_id) {
   int64_t number = 0;
   if (!absl::ConsumePrefix(&run_id, first_id) || !absl::ConsumePrefix(&run_id, "-")) return 0;
   return absl::SimpleAtoi(run_id.substr(0, run_id.find('-')), &number) ? number : 0;
 }
 
-// The run that the training was in so far.
+// The training's run before this start.
 std::optional<RunFile> LastRun(const RunInputs& inputs) {
   if (inputs.resumed == nullptr) {
     if (!inputs.continues_without_checkpoint) return std::nullopt;
@@ -64,7 +65,7 @@ std::optional<RunFile> LastRun(const RunInputs& inputs) {
                  .number = inputs.file ? inputs.file->number : inputs.earlier_runs};
 }
 
-// Whether the original of a copy is there: another directory, made as the same experiment.
+// Whether the original of a copy exists: another directory of the same experiment.
 bool IsElsewhere(const RunFile& last, const std::string& experiment) {
   std::error_code error;
   if (last.experiment.empty() || last.experiment == experiment ||
@@ -75,7 +76,7 @@ bool IsElsewhere(const RunFile& last, const std::string& experiment) {
   return original.ok() && original->experiment_id == last.experiment_id;
 }
 
-// `own`: the file is of this directory. `foreign`: what is here is of another one.
+// `own`: the file belongs to this directory. `foreign`: the contents come from another one.
 RunFile NewRun(const RunInputs& inputs, bool own, bool foreign) {
   int64_t before = own || foreign ? 0 : inputs.earlier_runs;
   RunFile run;
@@ -125,7 +126,7 @@ absl::Status WriteRunFile(const std::string& directory, const RunFile& file) {
 
 RunChoice ChooseRun(const RunInputs& inputs) {
   const std::optional<RunFile>& file = inputs.file;
-  // A copy's file is that of the original until its first start.
+  // Until its first start, a copy has the file of the original.
   const bool own = file && file->experiment == inputs.experiment;
   std::optional<RunFile> last = LastRun(inputs);
   RunChoice choice;

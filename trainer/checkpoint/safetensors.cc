@@ -30,7 +30,7 @@ using nlohmann::json;
 constexpr size_t kLengthBytes = 8;          // of the header, before it
 constexpr uint64_t kMaxHeader = 100 << 20;  // the format's limit, so that no reader allocates more
 constexpr uint64_t kMaxElements = uint64_t{1} << 48;  // beyond any memory; products do not overflow
-constexpr size_t kReadBytes = 64 << 20;               // at once: the checksum finds them in a cache
+constexpr size_t kReadBytes = 64 << 20;  // at once; the checksum reads them from a cache
 constexpr char kMetadata[] = "__metadata__";
 constexpr char kChecksum[] = "crc32";
 
@@ -49,7 +49,7 @@ constexpr std::array<DType, 10> kTypes = {{{"F64", at::kDouble},
                                            {"U8", at::kByte},
                                            {"BOOL", at::kBool}}};
 
-// The header's entry of a tensor.
+// The entry of a tensor in the header.
 struct Entry {
   std::string name;
   at::ScalarType type = at::kByte;
@@ -58,11 +58,11 @@ struct Entry {
 };
 
 uint32_t AddToChecksum(uint32_t sum, const void* bytes, size_t size) {
-  if (size == 0) return sum;  // an empty tensor has no address, with which zlib would start anew
+  if (size == 0) return sum;  // an empty tensor has no address; zlib would then restart the sum
   return static_cast<uint32_t>(crc32_z(sum, static_cast<const Bytef*>(bytes), size));
 }
 
-// Appends to a file, and sums what it wrote.
+// Appends to a file, with a checksum of the written bytes.
 struct SummedWriter {
   DurableFile file;
   uint32_t sum = 0;
@@ -73,7 +73,7 @@ struct SummedWriter {
   }
 };
 
-// Reads a file from front to back, and sums what it read.
+// Reads a file from start to end, with a checksum of the read bytes.
 class SummedReader {
  public:
   explicit SummedReader(std::string path) : path_(std::move(path)) {}
@@ -128,8 +128,8 @@ class SummedReader {
   uint32_t sum_ = 0;
 };
 
-// The tensors' order in the file: large elements first, so that each lies on a multiple of its
-// element's size.
+// The tensors' order in the file: large elements first, so that the offset of each tensor is a
+// multiple of its element's size.
 absl::StatusOr<std::vector<Entry>> Layout(const SafeTensors& content) {
   std::vector<Entry> entries;
   for (const auto& [name, tensor] : content.tensors) {
@@ -170,11 +170,11 @@ absl::StatusOr<std::string> Header(const std::vector<Entry>& entries,
         {"dtype", type->name}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the first tensor lies on a multiple of 8, too
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the first tensor's offset is a multiple of 8, too
   return text;
 }
 
-// The header as JSON; null if it is none, or has a key twice.
+// The header as JSON; null if it is not JSON, or has a key twice.
 json ParseHeader(const std::string& text) {
   std::set<std::string> names;
   bool twice = false;
@@ -190,7 +190,7 @@ json ParseHeader(const std::string& text) {
   return twice || !header.is_object() ? json() : header;
 }
 
-// The header's entry of `name`; nullopt if it is not valid.
+// The header's entry for `name`; nullopt if it is not valid.
 std::optional<Entry> ParseEntry(const std::string& name, const json& value) {
   if (!value.is_object() || value.size() != 3) return std::nullopt;
   const auto type = value.find("dtype"), shape = value.find("shape"),
@@ -220,7 +220,7 @@ std::optional<Entry> ParseEntry(const std::string& name, const json& value) {
   return entry;
 }
 
-// The header's entries by their place in the file. They must fill `data_size` bytes without a hole.
+// The header's entries by their place in the file. They must cover `data_size` bytes without gaps.
 absl::StatusOr<std::vector<Entry>> ReadHeader(SummedReader& file,
                                               std::map<std::string, std::string>& metadata) {
   uint64_t length = 0;
@@ -276,7 +276,7 @@ absl::Status WriteSafeTensors(const std::string& path, const SafeTensors& conten
   const uint64_t length = header->size();
   if (absl::Status status = writer.Append(&length, kLengthBytes); !status.ok()) return status;
   if (absl::Status status = writer.Append(header->data(), length); !status.ok()) return status;
-  entries->pop_back();  // the checksum, which is of all before it
+  entries->pop_back();  // the checksum of all bytes before it
   for (const Entry& entry : *entries) {
     const at::Tensor tensor = content.tensors.at(entry.name).detach().cpu().contiguous();
     absl::Status status = writer.Append(tensor.data_ptr(), entry.end - entry.begin);

@@ -1,11 +1,11 @@
-// ranklog-bpe TEXT VOCABULARY MODEL TOKENS: trains SentencePiece's BPE on the file TEXT, writes
-// the model, and the text's tokens from byte 1024 of TOKENS (data.md describes both).
+// ranklog-bpe TEXT VOCABULARY MODEL TOKENS: trains SentencePiece's BPE on the file TEXT. Writes the
+// model, and the text's tokens from byte 1024 of TOKENS (data.md describes both).
 //
 // A separate program, started by ranklog-train: libsentencepiece exports an old Protobuf and
-// flags of Abseil's names, which break gRPC's and LibTorch's when they are in one process.
+// flags with Abseil's names, which break gRPC's and LibTorch's in the same process.
 //
-// Writes a line to stdout when the training has ended ("trained"), after each part of the text
-// ("at BYTES"), and if it fails ("error: REASON"; exit code 1).
+// Writes a line to stdout after the training ("trained"), after each part of the text ("at BYTES"),
+// and after a failure ("error: REASON"; exit code 1).
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -28,7 +28,7 @@ using sentencepiece::util::Status;
 
 constexpr size_t kLongestLine = 16384;  // bytes; longer ones are cut
 constexpr uint64_t kTrainingBytes = uint64_t{64}
-                                    << 20;  // more makes no better pieces, and takes GB
+                                    << 20;  // more text takes GB, but gives no better pieces
 constexpr uint64_t kHeldOutPart = 20;       // one in so many bytes at the end: for validation
 constexpr uint64_t kReportBytes = 1 << 18;
 constexpr size_t kHeader = 1024;  // bytes of TOKENS, written by ranklog-train
@@ -63,7 +63,7 @@ class Lines {
   uint64_t read_ = 0;
 };
 
-// The lines that the pieces are learnt from: evenly spread over all but the end of the text.
+// The lines for the training: evenly spread over the text without its end.
 class TrainingLines : public sentencepiece::SentenceIterator {
  public:
   TrainingLines(const std::string& path, uint64_t bytes)
@@ -80,7 +80,7 @@ class TrainingLines : public sentencepiece::SentenceIterator {
     do {
       done_ = lines_.read() >= end_ || !lines_.Next(line_);
     } while (!done_ && count_++ % every_ != 0);
-    if (!line_.empty() && line_.back() == '\n') line_.pop_back();  // no part of a piece
+    if (!line_.empty() && line_.back() == '\n') line_.pop_back();  // not part of a piece
   }
 
  private:
@@ -111,7 +111,7 @@ Status Train(const std::string& text, uint64_t bytes, const std::string& vocabul
                                      &lines, &model);
 }
 
-// The number that follows `words` in `text`; empty: none does.
+// The number after `words` in `text`; empty if there is no number.
 std::string NumberAfter(const std::string& text, const std::string& words) {
   const size_t at = text.find(words);
   if (at == std::string::npos) return "";
@@ -119,7 +119,7 @@ std::string NumberAfter(const std::string& text, const std::string& words) {
   return text.substr(begin, text.find_first_not_of("0123456789", begin) - begin);
 }
 
-// Why the training failed, in our options' words where SentencePiece's are known.
+// The reason of a failed training. Known messages of SentencePiece are translated to our options.
 std::string WhyNotTrained(const Status& status) {
   const std::string text = status.ToString();
   if (text.find("sentences_.empty()") != std::string::npos) return "it has no text to learn from";

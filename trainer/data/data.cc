@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kTokenFileVocabulary = 50257;  // of the tokens that nanoGPT and llm.c write
 constexpr size_t kHeldOutPart = 20;              // one in so many tokens is held out
 
-// What rank 0 loaded, in words that the other ranks can compare with theirs.
+// The data of rank 0, with a summary that the other ranks compare with theirs.
 struct Loaded {
   Corpus corpus;
   std::string cached;  // the file in the cache; empty: none
@@ -51,7 +51,7 @@ absl::StatusOr<Tokens> OpenGpt2Tokens(const std::string& path, bool first) {
   return tokens;
 }
 
-// To unpack a text again costs less than to keep it twice on the disk.
+// Unpacking a text again is cheaper than storing it twice on the disk.
 absl::StatusOr<Tokens> ByteTokens(const Text& text) {
   if (IsPlainFile(text)) return Tokens::Map(text.files[0], 1);
   std::vector<uint8_t> tokens;
@@ -74,7 +74,7 @@ absl::StatusOr<Tokens> LoadText(const DataOptions& options, const std::string& k
   const absl::StatusOr<std::string> dir =
       options.cache_dir.empty() ? DefaultCacheDir() : options.cache_dir;
   if (!dir.ok()) return dir.status();
-  // Rank 0 has named the file, so that the others need not read the text.
+  // Rank 0 sent the name of the file, so that the others do not read the text.
   if (!known.empty()) {
     loaded.cached = known;
     absl::StatusOr<Tokens> tokens = OpenTokenFile(absl::StrCat(*dir, "/", known));
@@ -92,7 +92,7 @@ absl::Status TooShort(const Corpus& corpus, size_t size, size_t needed) {
       " with what is held out: give a longer text, or a smaller --batch-size or --seq-len"));
 }
 
-// Holds the end of corpus.train out for validation.
+// Moves the end of corpus.train to the validation data.
 absl::Status HoldOut(const DataOptions& options, Corpus& corpus) {
   const size_t size = corpus.train.size();
   const size_t held_out = std::max(size / kHeldOutPart, options.seq_len + 1);
@@ -103,7 +103,7 @@ absl::Status HoldOut(const DataOptions& options, Corpus& corpus) {
   return absl::OkStatus();
 }
 
-// `known`: what rank 0 has put into the cache. `first`: see OpenGpt2Tokens().
+// `known`: rank 0's file in the cache. `first`: see OpenGpt2Tokens().
 absl::StatusOr<Loaded> Load(const DataOptions& options, const std::string& known, bool first,
                             DataProgress& progress) {
   Loaded loaded;
@@ -164,7 +164,7 @@ absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& prog
 absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, ProcessGroup& group,
                                   DataProgress& progress) {
   absl::StatusOr<Loaded> loaded = absl::UnknownError("not loaded");
-  // "+" and what rank 0 loaded, or "-" and why it could not.
+  // "+" and the summary of rank 0's data, or "-" and the reason of its failure.
   const std::string answer = group.FromRankZero("corpus", [&] {
     loaded = Load(options, "", /*first=*/true, progress);
     return loaded.ok() ? absl::StrCat("+", loaded->Summary())

@@ -21,8 +21,8 @@ class DataProgress {
   // Prints a permanent line.
   void Print(const std::string& line);
 
-  // Part `what` has done `done` of `total` units. Silent for its first two seconds; then in place
-  // on a terminal, and a line for every 10 % elsewhere.
+  // Reports that part `what` has completed `done` of `total` units. Prints nothing in the first two
+  // seconds of a part. Then prints in place on a terminal, and a line for every 10 % elsewhere.
   void Show(const std::string& what, uint64_t done, uint64_t total);
 
  private:
@@ -30,10 +30,10 @@ class DataProgress {
   const bool terminal_;
   const std::function<void(const std::string&)> write_;
   const std::function<absl::Time()> now_;
-  std::string what_;  // the part that is shown
+  std::string what_;  // the current part
   absl::Time begin_ = absl::InfiniteFuture();
   absl::Time last_ = absl::InfinitePast();
-  uint64_t tenths_ = 0;    // of the part that are written
+  uint64_t tenths_ = 0;    // of the part, already printed
   bool in_place_ = false;  // the terminal's line is unfinished
 };
 

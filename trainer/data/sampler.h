@@ -19,18 +19,18 @@ struct SamplerOptions {
   int world_size = 1;
   int rank = 0;  // 0 .. world_size - 1
   uint64_t seed = 1;
-  size_t batch = 1;        // samples of a rank
+  size_t batch = 1;        // samples per rank
   bool drop_last = false;  // see EpochSampler; then `size` is at least world_size * batch
 };
 
-// Shards samples over the ranks, as PyTorch's DistributedSampler does. Each epoch has a new order,
-// given by seed and epoch; each rank takes every world_size-th sample.
+// Shards samples over the ranks, as PyTorch's DistributedSampler does. Seed and epoch determine the
+// order of each epoch; each rank takes every world_size-th sample.
 //
-// All batches are full, so all ranks and micro-batches weigh the same. Where the samples do not
-// divide by world_size * batch, the first ones of the epoch's order fill its last batch a second
-// time. With drop_last, the remaining samples are skipped in this epoch; each epoch skips
-// different ones. Either way world_size ranks with `batch` see the same samples in a step as one
-// rank with world_size * batch. With batch = 1 the order is that of Python.
+// All batches are full, so all ranks and micro-batches have the same weight. If world_size * batch
+// does not divide the samples, the first samples of the epoch fill its last batch a second time.
+// With drop_last, the remaining samples are skipped in this epoch; each epoch skips different ones.
+// In both cases, world_size ranks with `batch` use the same samples in a step as one rank with
+// world_size * batch. With batch = 1 the order is that of Python.
 //
 // Not thread-safe.
 class EpochSampler {
@@ -42,7 +42,7 @@ class EpochSampler {
 
   int64_t batches_per_epoch() const;
 
-  // Where the next batch begins. Seek() goes there, on a sampler of the same options.
+  // The start of the next batch, for Seek() on a sampler with the same options.
   SamplerPosition position() const;
   void Seek(SamplerPosition position);
 

@@ -39,7 +39,7 @@ absl::StatusOr<Text> Licences() {
                                           " is there; give a file with --data"));
 }
 
-// zlib passes what is not gzipped through as it is.
+// zlib passes through bytes that are not gzipped.
 absl::Status ReadUnpacked(const std::string& path, const TextSink& sink) {
   errno = 0;
   const GzFile file(gzopen(path.c_str(), "rbe"));
@@ -54,7 +54,7 @@ absl::Status ReadUnpacked(const std::string& path, const TextSink& sink) {
     if (absl::Status status = sink({piece.data(), static_cast<size_t>(got)}); !status.ok())
       return status;
   }
-  // A gzipped file that was cut off reads short without an error until it is asked for.
+  // A truncated gzipped file ends early without an error; only gzerror() reports it.
   int error = Z_OK;
   const char* const reason = gzerror(file.get(), &error);
   if (got == 0 && error == Z_OK) return absl::OkStatus();

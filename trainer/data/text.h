@@ -13,24 +13,24 @@ namespace ranklog::trainer {
 
 // A text to train on: the bytes of its files, one after another; gzipped files are unpacked.
 struct Text {
-  std::string name;  // where it is, for people
+  std::string name;  // its place, for messages
   std::vector<std::string> files;
 };
 
-// `data` is the path of a plain or gzipped file. "builtin" is the text of Debian's jargon-text, or
-// the licences in /usr/share/common-licenses where that is not installed.
+// `data` is the path of a plain or gzipped file. "builtin" is the text of Debian's jargon-text or,
+// if that is not installed, the licences in /usr/share/common-licenses.
 //   kNotFound          it does not exist, or may not be read
 //   kInvalidArgument   it is not a regular file
 absl::StatusOr<Text> FindText(const std::string& data);
 
-// Whether the text is one file as it is, so that it can be mapped.
+// Whether the text is one plain file, which can be mapped.
 bool IsPlainFile(const Text& text);
 
 // Calls `sink` with the text's bytes, in order and in pieces, until it returns an error.
 //   kDataLoss          a file cannot be read to its end
 absl::Status ReadText(const Text& text, const std::function<absl::Status(absl::string_view)>& sink);
 
-// As ReadText(), with the bytes of the files as they are.
+// Like ReadText(), but with the stored bytes of the files.
 absl::Status ReadFiles(const Text& text,
                        const std::function<absl::Status(absl::string_view)>& sink);
 

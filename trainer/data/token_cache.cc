@@ -26,7 +26,7 @@
 namespace ranklog::trainer {
 namespace {
 
-// Counted up when other tokens are made of the same text, or written in another way.
+// Increment the number when the tokens for the same text, or their format, change.
 constexpr char kCacheVersion[] = "ranklog tokens 1";
 constexpr size_t kKeyBytes = 16;  // of the SHA-256: two texts never have the same
 
@@ -36,7 +36,7 @@ absl::Status Unusable(const std::string& dir, const char* what, const std::strin
                                                     "; choose another directory with --cache-dir"));
 }
 
-// Held by the process that writes to the cache.
+// The lock of the process that writes to the cache.
 class CacheLock {
  public:
   static absl::StatusOr<CacheLock> Take(const std::string& dir, DataProgress& progress) {
@@ -66,7 +66,7 @@ class CacheLock {
   int fd_;
 };
 
-// What the cache has: the tokens, or why they must be made.
+// The cached tokens, or the reason to make them.
 absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& tokenizer) {
   absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
   std::error_code error;
@@ -79,7 +79,7 @@ absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& toke
   return tokens;
 }
 
-// The text as a file that can be read as it is; `unpacked` is written if none of its files can.
+// The text as a plain file. If it is not one, writes it to `unpacked`.
 absl::StatusOr<std::string> PlainFile(const Text& text, const std::string& unpacked) {
   if (IsPlainFile(text)) return text.files[0];
   std::ofstream file(unpacked, std::ios::binary);
@@ -156,7 +156,7 @@ absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::strin
   }
   const absl::StatusOr<CacheLock> lock = CacheLock::Take(dir, progress);
   if (!lock.ok()) return lock.status();
-  tokens = OpenCached(path, tokenizer);  // the process that we waited for may have made it
+  tokens = OpenCached(path, tokenizer);  // another process may have made it during the wait
   if (tokens.ok()) return tokens;
   if (!absl::IsNotFound(tokens.status())) {
     progress.Print(

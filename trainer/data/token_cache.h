@@ -13,7 +13,7 @@ namespace ranklog::trainer {
 
 // The cache of tokens: a directory of files, named after their text and BPE. data.md describes it.
 
-// ranklog in $XDG_CACHE_HOME, or in ~/.cache.
+// The directory `ranklog` in $XDG_CACHE_HOME, or in ~/.cache.
 //   kFailedPrecondition   neither XDG_CACHE_HOME nor HOME is an absolute path
 absl::StatusOr<std::string> DefaultCacheDir();
 
@@ -21,9 +21,9 @@ absl::StatusOr<std::string> DefaultCacheDir();
 //   kDataLoss             a file of the text cannot be read to its end
 absl::StatusOr<std::string> TokenFileName(const Text& text, const Tokenizer& tokenizer);
 
-// The tokens in the file `name` of `dir`. A file that is missing or damaged is made, by one process
-// at a time: others wait for it. The errors of WriteBpeTokens(), and
-//   kFailedPrecondition   `dir` cannot be made, locked or written
+// The tokens in the file `name` of `dir`. If the file is missing or damaged, one process at a time
+// makes it; others wait. Errors: those of WriteBpeTokens(), and
+//   kFailedPrecondition   `dir` cannot be created, locked or written
 absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::string& name,
                                         const Text& text, const Tokenizer& tokenizer,
                                         DataProgress& progress);

@@ -23,7 +23,7 @@ absl::Status BadFile(absl::StatusCode code, const std::string& path, const std::
   return absl::Status(code, absl::StrCat("read the tokens ", path, ": ", reason));
 }
 
-// What follows a header of ours.
+// The tokens after a header of llm.c, which is checked.
 absl::StatusOr<Tokens> OpenAfterHeader(const std::string& path, const TokenHeader& header,
                                        size_t size) {
   if (size < sizeof header) {

@@ -17,7 +17,7 @@ namespace ranklog::trainer {
 // must have the whole header; any other file is read as nanoGPT's.
 //   kNotFound           the file does not exist, or may not be read
 //   kInvalidArgument    it is empty, or has an unsupported version
-//   kDataLoss           it is damaged: its length does not fit its header
+//   kDataLoss           it is damaged: its length does not match its header
 absl::StatusOr<Tokens> OpenTokenFile(const std::string& path);
 
 // kInvalidArgument: a token of the file at `path` is not below `vocabulary`. Reads all `tokens`.

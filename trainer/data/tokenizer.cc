@@ -20,16 +20,16 @@ namespace ranklog::trainer {
 namespace {
 
 constexpr int64_t kFewestPieces = 258;  // 256 bytes, an unknown one, and one to learn
-constexpr int64_t kMostPieces = 65536;  // what 16 bits tell apart
+constexpr int64_t kMostPieces = 65536;  // the values of 16 bits
 
-// Where CMake puts the program that holds SentencePiece, seen from this one's folder.
+// The path of the program with SentencePiece, relative to this program's folder.
 std::string BpeProgram() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   return (self.parent_path() / RANKLOG_BPE).lexically_normal();
 }
 
-// A child whose output is read by lines.
+// A child process whose output is read line by line.
 class PipedChild {
  public:
   explicit PipedChild(const std::vector<std::string>& command) {
@@ -53,7 +53,7 @@ class PipedChild {
   PipedChild(const PipedChild&) = delete;
   PipedChild& operator=(const PipedChild&) = delete;
 
-  int error() const { return error_; }  // why it did not start; 0: it did
+  int error() const { return error_; }  // of its start; 0: it started
   bool Next(std::string& line) {
     char* text = nullptr;
     size_t size = 0;
@@ -62,7 +62,7 @@ class PipedChild {
     free(text);
     return got > 0;
   }
-  // Its status, as waitpid() gives it.
+  // Its status, as waitpid() returns it.
   int Wait() {
     if (output_ != nullptr) fclose(std::exchange(output_, nullptr));
     if (error_ == 0 && pid_ > 0) waitpid(std::exchange(pid_, -1), &status_, 0);

@@ -39,18 +39,18 @@ struct MappedFile {
 constexpr size_t kDigestPieces = 64;
 constexpr size_t kDigestPiece = 1 << 20;  // bytes
 
-// A mapped file, and the message if it can no longer be read.
+// A mapped file, and the message for a read that fails.
 struct Mapping {
   const char* first;
   size_t size;
   std::string message;
 };
-// Read by a signal handler. Only the first mappings are named.
+// Read by a signal handler. Contains only the first mappings.
 std::array<std::atomic<const Mapping*>, 8> mappings;
 static_assert(std::atomic<const Mapping*>::is_always_lock_free);
 
-// Prints the reason before the kernel ends the process: a SIGBUS alone names no file. Without
-// the handler the read is tried again, and then ends it.
+// Prints the reason before the kernel ends the process: a SIGBUS alone does not name the file.
+// After the handler returns, the kernel repeats the read, and the second SIGBUS ends the process.
 void OnBusError(int, siginfo_t* info, void*) {
   const char* const address = static_cast<const char*>(info->si_addr);
   for (const std::atomic<const Mapping*>& slot : mappings) {

@@ -11,11 +11,11 @@
 
 namespace ranklog::trainer {
 
-// A sequence of tokens that is only read, in memory or mapped from a file. A token takes 1 or 2
-// bytes. Copies and parts of one sequence share its memory.
+// A read-only sequence of tokens, in memory or mapped from a file. A token takes 1 or 2 bytes.
+// Copies and parts of a sequence share its memory.
 //
-// A mapped file must not be shortened while it is in use: the kernel then ends the reader with
-// SIGBUS, after a message of ours.
+// A mapped file must not be shortened while it is in use. Otherwise this program prints a message,
+// and the kernel ends it by SIGBUS.
 class Tokens {
  public:
   Tokens() = default;
@@ -37,8 +37,8 @@ class Tokens {
   // Tokens begin .. begin + count - 1, which must exist.
   Tokens Part(size_t begin, size_t count) const;
 
-  // A CRC-32 that distinguishes texts of equal length. Of more than 64 MiB it reads 64 pieces of
-  // 1 MiB, from the first to the last token, evenly spread.
+  // A CRC-32 that distinguishes texts of equal length. If the tokens take more than 64 MiB, reads
+  // 64 pieces of 1 MiB, evenly spread from the first to the last token.
   uint32_t Digest() const;
 
   // The largest token, -1 if there are none. Reads all of them.
@@ -54,7 +54,7 @@ class Tokens {
   int width_ = 1;
 };
 
-// How many sequences of `seq_len` tokens, with a next token each, lie side by side in `tokens`.
+// The number of adjacent sequences of `seq_len` tokens in `tokens`, each with a next token.
 size_t WindowCount(const Tokens& tokens, size_t seq_len);
 
 }  // namespace ranklog::trainer

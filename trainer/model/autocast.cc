@@ -12,7 +12,7 @@ Autocast::Autocast(c10::DeviceType device, bool on) : device_(device), on_(on) {
 
 Autocast::~Autocast() {
   if (!on_) return;
-  at::autocast::clear_cache();  // it holds a cast copy of each weight, which the optimizer outdates
+  at::autocast::clear_cache();  // its bfloat16 copies of the weights are outdated after an update
   compat::autocast::Switch(device_, false, at::kBFloat16);
 }
 

@@ -6,7 +6,7 @@
 namespace ranklog::trainer {
 
 // PyTorch's torch.autocast as a scope. While it is on, matrix products on `device` use bfloat16
-// inputs; functions that need the precision stay in float32. Parameters, gradients and
+// inputs. Functions that need more precision stay in float32. Parameters, gradients and
 // communication stay float32. bfloat16 has float32's range, so losses need no scaling.
 //
 // Surround the forward pass only. Affects the calling thread; do not nest.

@@ -18,9 +18,9 @@ torch::nn::LayerNorm Norm(int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-5));
 }
 
-// Softmax attention of each place to itself and those before it. q, k, v: (batch, heads, time,
-// head width). LibTorch 2 has an operator for it, which 1.13 lacks. A template, so that the branch
-// that does not fit is not compiled.
+// Softmax attention of each position to itself and the earlier ones. q, k, v: (batch, heads, time,
+// head width). LibTorch 2 has an operator for it, but 1.13 does not. A template, so that only the
+// branch for this LibTorch is compiled.
 template <typename Tensor>
 Tensor CausalAttention(const Tensor& q, const Tensor& k, const Tensor& v) {
   if constexpr (requires { scaled_dot_product_attention(q, k, v, {}, 0.0, true); }) {

@@ -22,11 +22,13 @@ struct GptShape {
 
 // The shape of a model by name.
 //
-// tiny, small  take the vocabulary of the text and a context of `seq_len`
-// gpt2         12 layers, 12 heads, width 768, context 1024, 50257 tokens, as published. A text with
+// tiny, small  the vocabulary of the text, and a context of `seq_len`
+// gpt2         12 layers, 12 heads, width 768, context 1024, 50257 tokens, as published. A text
+// with
 //              fewer tokens uses the first ones.
 //
-// `pad_vocabulary` rounds the vocabulary up to a multiple. GPUs multiply matrices faster by 64.
+// `pad_vocabulary` rounds the vocabulary up to a multiple. GPUs multiply matrices faster if it is
+// a multiple of 64.
 GptShape ShapeOf(const std::string& model, int64_t seq_len, int64_t vocabulary,
                  int64_t pad_vocabulary = 1);
 
@@ -34,7 +36,7 @@ GptShape ShapeOf(const std::string& model, int64_t seq_len, int64_t vocabulary,
 // tanh GELU; output head tied to the token embedding. No dropout.
 //
 // Parameters have the names of the published checkpoints, such as h.0.attn.c_attn.weight. A weight
-// is (out, in), as in torch::nn::Linear. The published ones are the transpose.
+// is (out, in), as in torch::nn::Linear. The published weights are its transpose.
 //
 // Source: Radford et al., 2019, section 2.3, and the code published with it.
 class Gpt : public torch::nn::Module {
@@ -43,7 +45,7 @@ class Gpt : public torch::nn::Module {
   // The projections that add to the residual stream have 0.02 / sqrt(2 * layers).
   Gpt(const GptShape& shape, uint64_t seed);
 
-  // The logits, (batch, time, vocabulary), of the token after each one.
+  // The logits of the next token after each token: (batch, time, vocabulary).
   // tokens: (batch, time), int64, time <= context.
   at::Tensor forward(const at::Tensor& tokens);
 

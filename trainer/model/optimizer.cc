@@ -33,7 +33,7 @@ at::Tensor ClipGradients(const std::vector<at::Tensor>& parameters, double max_n
   for (const at::Tensor& parameter : parameters) norms.push_back(parameter.grad().norm());
   const at::Tensor norm = at::stack(norms).norm();
   if (max_norm > 0) {
-    // The small term keeps a norm of 0 from dividing; it moves a clipped norm by a millionth.
+    // The small term avoids a division by 0; it changes a clipped norm by a millionth.
     const at::Tensor scale = (max_norm / (norm + 1e-6)).clamp_max(1.0);
     for (const at::Tensor& parameter : parameters) parameter.grad().mul_(scale);
   }

@@ -12,15 +12,15 @@ namespace ranklog::trainer {
 // decay, biases and norms do not.
 torch::optim::AdamW MakeAdamW(const std::vector<at::Tensor>& parameters, double weight_decay);
 
-// Of all parameter groups.
+// Sets the learning rate of all parameter groups.
 void SetLearningRate(torch::optim::Optimizer& optimizer, double lr);
 
-// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0 leaves them as they
-// are. Returns the norm before scaling, a float32 scalar on the parameters' device. Unlike
+// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0: no scaling. Returns
+// the norm before scaling, a float32 scalar on the parameters' device. Unlike
 // torch::nn::utils::clip_grad_norm_ it reads no value, so it does not wait for a GPU.
 at::Tensor ClipGradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
-// In place: the gradients are views into the buckets that go over the network.
+// Works in place: the gradients are views into the buckets of the all-reduce.
 void ZeroGradients(const std::vector<at::Tensor>& parameters);
 
 }  // namespace ranklog::trainer

@@ -11,10 +11,10 @@
 
 namespace ranklog::trainer {
 
-// A step's numbers on their way.
+// The numbers of a step during their copy.
 struct ReadBack::Slot {
   int64_t step = 0;
-  at::Tensor host;  // (n), float32; pinned where it is copied from a GPU
+  at::Tensor host;  // (n), float32; pinned for a copy from a GPU
 #ifdef USE_C10D_NCCL
   at::cuda::CUDAEvent copied{cudaEventDisableTiming | cudaEventBlockingSync};
 #endif

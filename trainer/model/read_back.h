@@ -12,8 +12,8 @@
 namespace ranklog::trainer {
 
 // Copies a step's numbers (loss, gradient norm) from the device to the host. at::Tensor::item()
-// would wait for all queued work and leave the GPU idle. So the copy into pinned memory is queued
-// behind the step, and is read when the next step is queued.
+// would wait for all queued work and leave the GPU idle. Instead, the copy into pinned memory is
+// queued after the step, and is read when the next step is queued.
 //
 //   read_back.Push(step, at::stack({loss, norm}));
 //   while (const auto done = read_back.Next()) Report(*done);   // GPU: the step before this one
@@ -28,7 +28,7 @@ class ReadBack {
     std::vector<float> values;
   };
 
-  // `lag`: how many steps may be queued behind the one that is read.
+  // `lag`: how many steps may be queued after the one that is read.
   explicit ReadBack(c10::Device device) : ReadBack(device, device.is_cuda() ? 1 : 0) {}
   ReadBack(c10::Device device, size_t lag);
   ~ReadBack();
@@ -36,9 +36,9 @@ class ReadBack {
   // `values`: (n), float32, on the device. Returns before they are computed.
   void Push(int64_t step, const at::Tensor& values);
 
-  // The numbers of the oldest step that was pushed, if `lag` newer ones were. Waits for that step.
+  // The numbers of the oldest step, if `lag` newer ones were pushed. Waits for that step.
   std::optional<Numbers> Next();
-  // The same without the lag: nullopt once all were read.
+  // The same without the lag. nullopt: all numbers were read.
   std::optional<Numbers> Last();
 
  private:

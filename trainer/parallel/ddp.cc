@@ -26,14 +26,14 @@ compat::ReducerShape FirstShape(const std::vector<at::Tensor>& parameters) {
   return {buckets, limits, kBucketBytes, kFirstBucketBytes};
 }
 
-// Every step, also the first one after a resume, must sum and divide alike: over three ranks or
-// more, another order or a product with 1/3 changes the last bit.
+// All steps, also the first one after a resume, must sum and divide in the same way: over three
+// ranks or more, another order or a product with 1/3 changes the last bit.
 std::shared_ptr<c10d::Reducer> MakeReducer(std::vector<at::Tensor> parameters,
                                            const GroupPtr& group) {
-  // Gradients arrive last parameter first.
+  // The gradient of the last parameter arrives first.
   std::reverse(parameters.begin(), parameters.end());
-  // A gradient that is not there yet would be multiplied into its bucket in the first step, and
-  // divided in place in the later ones.
+  // The gradients must exist. Otherwise the first step would multiply them into their bucket, and
+  // the later steps would divide them in place.
   for (at::Tensor& parameter : parameters) parameter.mutable_grad() = at::zeros_like(parameter);
   auto reducer = compat::MakeReducer<c10d::Reducer>(parameters, group, FirstShape(parameters));
   // Without this the Reducer would make its buckets after the first step, in the order in which

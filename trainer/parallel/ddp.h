@@ -14,9 +14,9 @@ class Reducer;
 
 namespace ranklog::trainer {
 
-// Data-parallel training: gives all ranks rank 0's parameters, then averages the gradients over the
-// ranks during each backward pass, bucket by bucket while the rest is still being computed. Every
-// parameter must take part in every loss. In a group of one rank all of it does nothing.
+// Data-parallel training. Gives all ranks rank 0's parameters. Then averages the gradients over the
+// ranks during each backward pass, bucket by bucket, while the rest is still being computed. Every
+// parameter must take part in every loss. In a group of one rank, all functions do nothing.
 //
 //   Ddp::NoSync accumulate(ddp, /*on=*/more_micro_batches_follow);
 //   ddp.BeforeForward();
@@ -27,7 +27,7 @@ namespace ranklog::trainer {
 // Not thread-safe. Throws what LibTorch throws, see ProcessGroup.
 class Ddp {
  public:
-  // Binds to these very tensors: fill them before, or in place. `group` must outlive this object.
+  // Binds to these tensors: fill them before, or in place. `group` must outlive this object.
   Ddp(std::vector<at::Tensor> parameters, ProcessGroup& group);
   ~Ddp();
 

@@ -32,9 +32,9 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
-// Turns the signals that are handed on into bytes on a pipe while it lives, and has them ignored
-// afterwards: the ranks have settled the exit code by then. A mask and a signalfd would not do:
-// a library's thread that does not have the mask would take the signal and end the process.
+// Turns the signals in kHandedOn into bytes on a pipe while it exists, and ignores them afterwards:
+// the ranks have determined the exit code by then. Not a mask and a signalfd: a library's thread
+// without the mask would get the signal, which would end the process.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -55,7 +55,7 @@ class SignalPipe {
   SignalPipe& operator=(const SignalPipe&) = delete;
 
   int fd() const { return ends_[0]; }
-  // The next signal that came; 0 if none.
+  // The next received signal; 0 if none.
   int Next() {
     unsigned char byte = 0;
     return read(ends_[0], &byte, 1) == 1 ? byte : 0;
@@ -65,7 +65,7 @@ class SignalPipe {
   int ends_[2] = {-1, -1};
 };
 
-// Pointers to the texts, as exec wants them.
+// Pointers to the texts, as exec requires.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -82,9 +82,9 @@ std::vector<std::string> EnvironmentOf(const LaunchOptions& options, int rank) {
   }
   for (const auto& [name, value] : RankVariables(options, rank)) variables[name] = value;
   variables.emplace("OMP_NUM_THREADS",
-                    "1");  // a rank per core: more threads only get in each other's way
+                    "1");  // a rank per core: more threads only compete for the cores
   variables.emplace("GLOO_SOCKET_IFNAME",
-                    "lo");  // all ranks are here; the host's name may not resolve
+                    "lo");  // all ranks are on this host; its name may not resolve
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
   return environment;
@@ -114,8 +114,7 @@ class Ranks {
     const std::vector<std::string> environment = EnvironmentOf(options_, rank);
     const std::vector<char*> argv = Pointers(options_.command), envp = Pointers(environment);
     const pid_t parent = getpid();
-    // Until the child has given up our handler, a signal meant for it would come to us, by the
-    // pipe.
+    // Until the child has removed the handler, it would write its signals to the parent's pipe.
     sigset_t held, before;
     sigemptyset(&held);
     for (const int signal : kHandedOn) sigaddset(&held, signal);
@@ -140,8 +139,8 @@ class Ranks {
     return absl::OkStatus();
   }
 
-  // Waits until a rank has ended, a signal came, or it is time to kill the ranks that were asked to
-  // end.
+  // Waits until a rank has ended, a signal has arrived, or the grace is over. After the grace,
+  // kills the ranks.
   void Wait(SignalPipe& signals) {
     std::vector<pollfd> fds{{signals.fd(), POLLIN, 0}};
     std::vector<int> ranks;
@@ -165,7 +164,7 @@ class Ranks {
   void SignalAll(int signal) {
     for (const auto& [rank, child] : running_) kill(child.pid, signal);
   }
-  // Tells all to end, at the latest after the grace.
+  // Sends `signal` to all ranks. Wait() kills them after the grace.
   void End(int signal) {
     SignalAll(signal);
     kill_at_ = std::min(kill_at_, absl::Now() + options_.grace);
@@ -174,9 +173,9 @@ class Ranks {
   bool empty() const { return running_.empty(); }
   // The failure that caused the others, else the first one; empty if there was none.
   const std::string& failure() const { return failure_; }
-  // That failure was a signal.
+  // Whether that failure was a signal.
   bool killed() const { return killed_; }
-  // A rank stopped as it was asked to.
+  // Whether a rank stopped as requested.
   bool stopped() const { return stopped_; }
 
  private:

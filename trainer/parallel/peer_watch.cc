@@ -58,7 +58,7 @@ struct PeerWatch::State {
   const std::string server;
   const int rank;
   const int world_size;
-  // Steady: a clock that is set changes no age.
+  // Steady: a change of the wall clock does not affect it.
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::atomic<int64_t> collectives = 0;
 
@@ -68,7 +68,7 @@ struct PeerWatch::State {
   void WriteBeat() const {
     WriteText(*store, BeatKey(rank), absl::StrCat(Age(), " ", collectives.load()));
   }
-  // A rank that has not written one yet was born with the group.
+  // A rank without a heartbeat so far: its last one counts as the start of the group.
   Beat ReadBeat(int peer) const {
     Beat beat;
     if (store->check({BeatKey(peer)})) {
@@ -100,7 +100,7 @@ struct PeerWatch::State {
     }
     return lost;
   }
-  // Ranks that live and have begun fewer collectives than this one.
+  // Live ranks that have begun fewer collectives than this one.
   std::vector<std::string> AllLate() const {
     const int64_t mine = collectives.load();
     std::vector<std::string> late;
@@ -144,7 +144,7 @@ class PeerWatch::Heartbeat {
       do state.WriteBeat();
       while (!stop_.WaitForNotificationWithTimeout(kBeat));
     } catch (const std::exception&) {
-      // The store is gone, and its server with it: the next collective or Blame() reports that.
+      // The store and its server are lost: the next collective or Blame() reports that.
     }
   }
 
@@ -168,7 +168,7 @@ std::string PeerWatch::Lost(int rank, absl::Duration silence) const {
   return state_->Lost(rank, silence);
 }
 
-// In a thread of its own: LibTorch waits without limit for a server that is stopped.
+// In a separate thread: LibTorch waits without limit for a stopped server.
 std::string PeerWatch::AskStore(const std::function<std::string(const State&)>& ask) const {
   const std::string store = absl::StrCat("the rendezvous store of ", state_->server, " ");
   std::promise<std::string> promise;

@@ -19,8 +19,9 @@ namespace ranklog::trainer {
 // "timed out", and names an address at most.
 //
 // Each rank writes a heartbeat to the store: its age and the number of collectives that it has
-// begun. Its own thread and its own connection do so. A rank that computes, or waits for others, is
-// therefore alive. If its process or node is dead, stopped or unreachable, heartbeats end.
+// begun. A separate thread with a separate connection writes it. So a rank that computes or waits
+// for others counts as alive. If its process or node is dead, stopped or unreachable, heartbeats
+// end.
 class PeerWatch {
  public:
   // Heartbeats are one second apart. A rank without a heartbeat for this long counts as lost.
@@ -37,19 +38,19 @@ class PeerWatch {
   // The store's key of a rank that reported its failure.
   static std::string FailedKey(int rank);
 
-  // Call it as each collective begins. From any thread; costs nothing.
+  // Call it as each collective begins, from any thread. Costs nothing.
   void CountCollective();
 
   // Why `rank` counts as lost: it failed, or had no heartbeat for `silence`. Empty while it is
   // alive. Throws what the store throws.
   std::string Lost(int rank, absl::Duration silence = kSilence) const;
 
-  // Publishes `error` as this rank's, for the others to find. Does not throw.
+  // Publishes `error` as the failure of this rank, for the others' Blame(). Does not throw.
   void ReportFailure(const std::string& error) const;
 
   // Call it when a collective threw `error`. Returns the ranks that are to blame, and why, as a
-  // clause; empty if no other rank is, after ReportFailure(error). Takes up to kSilence and some
-  // seconds, and does not throw.
+  // clause. If no other rank is to blame, calls ReportFailure(error) and returns an empty text.
+  // Takes up to kSilence and some seconds, and does not throw.
   std::string Blame(const std::string& error) const;
 
  private:

@@ -24,17 +24,17 @@ struct Gpus {
 Gpus FindGpus();
 
 // How many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
-//   kFailedPrecondition  no GPU is usable; the message gives the reason
+//   kFailedPrecondition  no GPU is usable; the message contains the reason
 absl::StatusOr<int> RanksOfGpus(const Gpus& gpus);
 
 // Where a rank computes.
 struct Placement {
   bool nccl = false;  // else Gloo
   c10::Device device = c10::kCPU;
-  std::string note = {};  // why `auto` did not take a GPU; empty if the build has no CUDA
+  std::string note = {};  // why `auto` did not choose a GPU; empty if the build has no CUDA
 };
 
-// Pure. `auto` takes NCCL where there is a GPU, else Gloo.
+// Pure. `auto` chooses NCCL if there is a GPU, else Gloo.
 //   kFailedPrecondition  `nccl` without a usable GPU, or more ranks on this node than GPUs: NCCL
 //                        needs one per rank
 absl::StatusOr<Placement> Place(Comm comm, int local_rank, const Gpus& gpus);

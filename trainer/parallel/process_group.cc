@@ -49,8 +49,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> ConnectGloo(const StorePtr& store, co
 #ifdef USE_C10D_NCCL
 c10::intrusive_ptr<c10d::ProcessGroupNCCL> ConnectNccl(const StorePtr& store, const Rendezvous& at,
                                                        const GroupOptions& options) {
-  // The options embed NCCL's ncclConfig_t, which grows with each release: we allocate it, and
-  // LibTorch fills it.
+  // The options embed NCCL's ncclConfig_t, which grows with each release: this program allocates
+  // it, and LibTorch fills it.
   const uint64_t built = torch::cuda::nccl::version() >> 16;
   if (built != ((uint64_t{NCCL_MAJOR} << 16) | NCCL_MINOR)) {
     throw std::runtime_error(absl::StrCat("this program was compiled with the nccl.h of NCCL ",
@@ -126,7 +126,8 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     impl->group = Connect(impl->store, at, options);
     return ProcessGroup(std::move(impl));
   } catch (const std::exception& error) {
-    // A rank that fails after the rendezvous reports why. The others wait for its connection.
+    // A rank that fails after the rendezvous reports the reason: the others wait for its
+    // connection.
     const std::string reason = ReasonOf(error);
     const std::string blame = impl->watch ? impl->watch->Blame(reason) : "";
     return absl::UnavailableError(absl::StrCat(
@@ -170,7 +171,7 @@ bool ProcessGroup::Any(bool here) {
 }
 
 void ProcessGroup::Barrier() {
-  // By a CPU tensor, that is by Gloo: NCCL's barrier waits for nothing but the GPU.
+  // With a CPU tensor, so by Gloo: NCCL's barrier waits only for the GPU.
   at::Tensor nothing = at::zeros({1});
   Sum(nothing);
 }

@@ -30,15 +30,15 @@ struct GroupOptions {
 // not communicate.
 //
 // Collective calls must come in the same order on all ranks, from one thread. They throw what
-// LibTorch throws: within a second after another rank died, and after the timeout where one hangs.
+// LibTorch throws: within a second after another rank died, and after the timeout if a rank hangs.
 // Blame() then names that rank.
 class ProcessGroup {
  public:
   // Waits for the other ranks.
-  //   kUnavailable         some ranks did not connect in time; the message names them
-  //                        or the store cannot be served or reached; the message says what to do
-  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round; another
-  //                        process is this rank; the ranks differ in their world size
+  //   kUnavailable         some ranks did not connect in time; the message names them. Or the store
+  //                        cannot be served or reached; the message contains advice
+  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the reverse; another process has
+  //                        this rank's number; the ranks differ in their world size
   static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous,
                                            const GroupOptions& options = {});
   static ProcessGroup Alone(const Placement& placement = {});
@@ -49,7 +49,7 @@ class ProcessGroup {
 
   int rank() const;
   int world_size() const;
-  // Where this rank computes, and tensors of the model belong.
+  // The device of this rank's computations and of the model's tensors.
   c10::Device device() const;
 
   // In place. `values` is a dense tensor of the same shape on all ranks, on device() or the CPU.
@@ -60,7 +60,7 @@ class ProcessGroup {
   // Whether `here` is true on any rank.
   bool Any(bool here);
 
-  // Waits until all ranks are here.
+  // Waits until all ranks have called it.
   void Barrier();
 
   // Broadcasts a text that rank 0 computes. Not a collective: the other ranks wait while rank 0 is
@@ -68,10 +68,10 @@ class ProcessGroup {
   std::string FromRankZero(const std::string& key, const std::function<std::string()>& make);
 
   // Ends the communication after a barrier, so that rank 0, which may serve the store, does not
-  // leave first. Call it last, and only if all went well.
+  // leave first. Call it last, and only after success.
   void Leave();
 
-  // Counts a collective that is called by c10d_group(), for Blame().
+  // Counts a collective of c10d_group(), for Blame().
   void CountCollective();
 
   // See PeerWatch.

@@ -15,18 +15,17 @@ struct Rendezvous {
   int world_size = 1;
   std::string address = {};  // MASTER_ADDR
   uint16_t port = 0;         // MASTER_PORT
-  bool hosted =
-      false;  // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store, rank 0 need not
-  std::string attempt = "0";  // TORCHELASTIC_RESTART_COUNT: keeps a restarted job off its old keys
-                              // in a hosted store
+  bool hosted = false;  // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store, not rank 0
+  std::string attempt = "0";  // TORCHELASTIC_RESTART_COUNT: a restarted job uses new keys in a
+                              // hosted store
 
   // kInvalidArgument: world_size is above 1, and MASTER_ADDR is missing, or MASTER_PORT is missing
   // or is not a port number.
   static absl::StatusOr<Rendezvous> FromEnvironment(int rank, int world_size);
 };
 
-// The rendezvous store for the ranks of one machine, served by their launcher as torchrun does.
-// Bound to a free port, so that no other program can take it in between.
+// The rendezvous store for the ranks of one machine. Their launcher serves it, as torchrun does. It
+// binds a free port itself, so that no other program can take the port in between.
 //
 // It listens on 127.0.0.1. LibTorch 1.13 binds it to all interfaces, as torchrun does: a peer that
 // reaches the port can join or disturb the training, but not run code.

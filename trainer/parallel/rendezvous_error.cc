@@ -18,7 +18,7 @@ namespace {
 int BindError(const sockaddr* address, socklen_t size) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
-  const int on = 1;  // as LibTorch does: connections that have ended do not count
+  const int on = 1;  // as LibTorch does: closed connections do not count
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const int error = bind(fd, address, size) == 0 ? 0 : errno;
   close(fd);
@@ -30,7 +30,7 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// Whether one of the addresses, which have no port, is of this machine.
+// Whether one of the addresses belongs to this machine. They have no port.
 bool IsHere(const Addresses& addresses) {
   for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
     if (BindError(one->ai_addr, one->ai_addrlen) == 0) return true;
@@ -54,7 +54,7 @@ bool PortIsTaken(uint16_t port) {
   any4.sin_family = AF_INET;
   any4.sin_port = htons(port);
   const int error6 = BindError(reinterpret_cast<sockaddr*>(&any6), sizeof any6);
-  // LibTorch serves on IPv4 where it cannot on both.
+  // LibTorch serves on IPv4 if it cannot serve on both.
   return error6 != 0 && BindError(reinterpret_cast<sockaddr*>(&any4), sizeof any4) == EADDRINUSE;
 }
 

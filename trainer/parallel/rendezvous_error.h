@@ -9,14 +9,14 @@
 
 namespace ranklog::trainer {
 
-// Whether another socket of this machine has `port`, so that rank 0 cannot serve its store there.
+// Whether another socket of this machine uses `port`, so that rank 0 cannot serve its store on it.
 bool PortIsTaken(uint16_t port);
 
 // "port 29500 is taken, ..."
 std::string PortTakenError(uint16_t port);
 
 // Why `at.rank` has no connection to the store at `at` after `timeout`, and what to do: a sentence
-// without its subject. `reason` is LibTorch's. Looks at the name and at this machine's addresses.
+// without its subject. `reason` is LibTorch's. Checks the host name and this machine's addresses.
 std::string ExplainNoStore(const Rendezvous& at, absl::Duration timeout, const std::string& reason);
 
 }  // namespace ranklog::trainer

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kRefused[] = "refused";  // key of the reason why the ranks cannot meet
 
-// "rank 1", "ranks 1, 2"; the first few of many.
+// "rank 1" or "ranks 1, 2"; of many ranks, only the first few.
 std::string Listed(const std::vector<int>& ranks) {
   constexpr size_t kShown = 10;
   const size_t shown = std::min(ranks.size(), kShown);
@@ -63,7 +63,7 @@ StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   options.port = at.port;
   options.isServer = serve;
   options.numWorkers = at.world_size;
-  options.waitWorkers = false;  // Meet() waits, and names the missing ranks
+  options.waitWorkers = false;  // Meet() waits, and reports the missing ranks
   options.multiTenant = serve;
   options.timeout = absl::ToChronoMilliseconds(timeout);
   StorePtr store = compat::OpenStore<c10d::TCPStore>(at.address, options);

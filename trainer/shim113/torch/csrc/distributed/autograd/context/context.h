@@ -1,6 +1,6 @@
-// Debian's libtorch-dev 1.13 leaves out this header, which c10d's reducer.hpp includes for two
-// names. The Reducer holds the real type only through the shared pointer, so its layout does not
-// depend on ours. The real header, where there is one, is found first.
+// Debian's libtorch-dev 1.13 lacks this header, which c10d's reducer.hpp includes for two names.
+// The Reducer uses the real type only through the shared pointer, so its layout does not depend on
+// this one. If the real header exists, the compiler finds it first.
 
 #pragma once
 
