@@ -1,4 +1,4 @@
-// A training loop of one's own, with Ranklog.
+// Your own training loop with Ranklog.
 
 #include <ranklog/ranklog.h>
 #include <torch/nn/modules/linear.h>
