@@ -47,9 +47,9 @@ void ProtectStandardStreams() {
 [[gnu::used,
   gnu::section(".preinit_array")]] void (*protect_standard_streams)() = ProtectStandardStreams;
 
-// Sets variables that libraries read when they are loaded, and starts the program again with them.
-// Does not change variables that the user has set.
-void SetVariablesOfLibraries(char** argv) {
+// Sets variables that libraries read when they are loaded: for one rank alone, or for the ranks of a
+// job. Does not change variables that the user has set. Returns whether one was missing.
+bool SetVariablesOfLibraries(bool alone) {
   bool added = false;
   const auto add = [&](const char* name, const char* value) {
     added = added || getenv(name) == nullptr;
@@ -59,12 +59,16 @@ void SetVariablesOfLibraries(char** argv) {
   // Our own messages report why a rank cannot connect; LibTorch would print each attempt as well.
   // Errors of NCCL must be printed. glog would also print errors that are thrown; only Debian's
   // LibTorch for CPUs uses it.
-  if (getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
+  if (!alone && getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
     add("TORCH_CPP_LOG_LEVEL", "ERROR");
     add("GLOG_minloglevel", "3");
   }
-  if (!added) return;
-  // By its path, because the process is named after it. Returns only after a failure.
+  return added;
+}
+
+// Returns only after a failure.
+void StartThisProgramAgain(char** argv) {
+  // By its path, because the process is named after it.
   std::error_code error;
   execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(), argv);
   execv("/proc/self/exe", argv);  // the file was replaced
@@ -137,7 +141,9 @@ int Main(int argc, char** argv) {
                 2);
   }
 
-  SetVariablesOfLibraries(argv);
+  // The ranks of this launcher are loaded with the variables; this process does not compute.
+  const bool alone = !launches && settings.world_size.value_or(1) == 1;
+  if (SetVariablesOfLibraries(alone) && !launches) StartThisProgramAgain(argv);
   KeepFreedMemory();
   const absl::Status found = CheckData(options.data);
   if (!found.ok()) return Fail(std::string(found.message()), 1);
