@@ -55,7 +55,9 @@ bool Lan::Possible() {
                 "ip link add switch type bridge; ip link add port1 type veth peer name eth0; "
                 "ip link set port1 master switch; "
                 "ip link set port1 type bridge_slave isolated on"});
-  if (trial.code != 0) std::cerr << "no network of its own: " << trial.output;
+  if (trial.code != 0) {
+    std::cerr << "no network of its own: code " << trial.code << ", " << trial.output;
+  }
   return trial.code == 0;
 }
 

@@ -87,13 +87,13 @@ SlurmCluster::SlurmCluster() {
 SlurmCluster::~SlurmCluster() {
   if (::testing::Test::HasFailure()) std::printf("%s\n", Logs().c_str());
   if (started_) RunToEnd(Nodes({"stop"}));
-  mounts_.erase("");
   mounts_.erase(MountsOf("self"));
   for (const auto& process : fs::directory_iterator("/proc")) {
     int pid = 0;
     if (!absl::SimpleAtoi(process.path().filename().string(), &pid)) continue;
     if (mounts_.count(MountsOf(process.path().filename())) != 0) kill(pid, SIGKILL);
   }
+  for (const int held : held_mounts_) close(held);
   close(lock_);
 }
 
@@ -137,8 +137,12 @@ void SlurmCluster::Start(const Options& options) {
   const Finished start = RunToEnd(Nodes(std::move(args)), child);
   ASSERT_EQ(start.code, 0) << start.output;
   for (const char* node : {"n1", "n2"}) {
-    std::string pid = FileContent(dir_.File(absl::StrCat("slurmd.", node, ".pid")));
-    mounts_.insert(MountsOf(std::string(absl::StripAsciiWhitespace(pid))));
+    const std::string file = FileContent(dir_.File(absl::StrCat("slurmd.", node, ".pid")));
+    const std::string pid(absl::StripAsciiWhitespace(file));
+    const int held = open(absl::StrCat("/proc/", pid, "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(held, 0) << node << " has no slurmd";
+    held_mounts_.push_back(held);
+    mounts_.insert(MountsOf(pid));
   }
 }
 

@@ -70,6 +70,8 @@ class SlurmCluster {
 
   TempDir dir_{"/var/tmp"};       // visible also in jobs with their own /tmp
   std::set<std::string> mounts_;  // of the nodes, as in /proc/PID/ns/mnt
+  // Descriptors of them: another process would get the name of a mount namespace that has ended.
+  std::vector<int> held_mounts_;
   int lock_ = -1;
   bool started_ = false;
 };
