@@ -74,12 +74,13 @@ class SaverTest : public ::testing::Test {
   }
   bool Exists(const std::string& name) const { return std::filesystem::exists(dir_.File(name)); }
   // Saves a training of one rank after 7 steps.
-  void SaveAfterSeven(double train_loss = std::numeric_limits<double>::quiet_NaN()) {
+  void SaveAfterSeven(double train_loss = std::numeric_limits<double>::quiet_NaN(),
+                      const std::string& run_id = "run") {
     ProcessGroup alone = ProcessGroup::Alone();
     ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
     ASSERT_OK(Restore(saver).status());
     Checkpoint checkpoint{
-        .run_id = "run", .step = 7, .train_loss = train_loss, .sampler = {.epoch = 1, .next = 2}};
+        .run_id = run_id, .step = 7, .train_loss = train_loss, .sampler = {.epoch = 1, .next = 2}};
     AddState(*model_, optimizer_, checkpoint);
     saver.Save(std::move(checkpoint), /*last=*/true);
   }
@@ -366,14 +367,7 @@ TEST_F(SaverTest, UnconfirmedRunIsNotContinued) {
 
 // It is killed before it saves, so the checkpoint names the run that no daemon confirmed.
 TEST_F(SaverTest, UnconfirmedCheckpointContinuesInNewRun) {
-  {
-    ProcessGroup alone = ProcessGroup::Alone();
-    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
-    ASSERT_OK(Restore(saver).status());
-    Checkpoint checkpoint{.run_id = FirstId(), .step = 7};
-    AddState(*model_, optimizer_, checkpoint);
-    saver.Save(std::move(checkpoint), /*last=*/true);
-  }
+  SaveAfterSeven(std::numeric_limits<double>::quiet_NaN(), FirstId());
   EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("resuming after step 7"),
                                   HasSubstr("this start is a new run, " + FirstId() + "-"),
                                   HasSubstr(": no daemon has answered the earlier one")));
