@@ -128,6 +128,14 @@ TEST_F(DoctorTest, ValidSetUpNeedsNoAdvice) {
   }
 }
 
+TEST_F(DoctorTest, NoChmodOfDirectoryWithoutStore) {
+  const std::string state = dir_.File("state");
+  chmod(state.c_str(), 0755);
+  ExpectAdvice(Doctor(), {"choose a directory of your own with --state-dir"});
+  std::ofstream(state + "/ranklog.db");
+  ExpectAdvice(Doctor(), {"run: chmod 700 " + state});
+}
+
 TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   chmod(dir_.File("socket").c_str(), 0755);
   ExpectAdvice(Doctor(), {"is accessible to other users; run: chmod 700 " + dir_.File("socket")});

@@ -12,6 +12,7 @@
 #include "service/storage/file_system.h"
 #include "service/storage/state_dirs.h"
 #include "service/storage/state_lock.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::cli {
 
@@ -30,7 +31,11 @@ Finding CheckStateDir(const std::string& dir) {
   } else if (info.st_uid != geteuid()) {
     finding.advice = "it belongs to another user; choose a directory of your own with --state-dir";
   } else if ((info.st_mode & 077) != 0) {
-    finding.advice = absl::StrCat("it is accessible to other users; run: chmod 700 ", dir);
+    // Others may need a directory that has no store yet, such as / or /etc.
+    const bool has_store = access(absl::StrCat(dir, "/", storage::kStoreFile).c_str(), F_OK) == 0;
+    finding.advice = absl::StrCat(
+        "it is accessible to other users; ",
+        has_store ? "run: chmod 700 " + dir : "choose a directory of your own with --state-dir");
   }
   return finding;
 }
