@@ -54,7 +54,12 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-say() { printf '\n== %s (%s)\n' "$1" "$(date +%T)"; }
+# say WORDS: a heading, with the CPU time that all ended commands of this run have taken.
+say() {
+  times >build/times
+  printf '\n== %s (%s, %s)\n' "$1" "$(date +%T)" \
+    "$(tr -d s <build/times | awk -F '[m ]' 'NR == 2 { printf "%.0f CPU s so far", 60 * ($1 + $3) + $2 + $4 }')"
+}
 
 # build NAME [cmake options] [-- targets]: configures and builds build/NAME. Options of an earlier call do not stay. Programs
 # that are no longer built are removed, because all existing benchmarks are run.
