@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/storage/sqlite.h"
@@ -30,7 +31,8 @@ class BareStream {
     v1::Hello* const hello = message.mutable_hello();
     hello->set_protocol(v1::kProtocolVersion);
     hello->mutable_stream()->set_project("bare");
-    hello->mutable_stream()->set_job_id("bare");
+    // Several jobs, because an attach reads the earlier streams of its job.
+    hello->mutable_stream()->set_job_id("bare" + std::to_string(incarnation / 256));
     hello->mutable_stream()->set_incarnation(incarnation);
     hello->mutable_identity()->set_world_size(1);
     hello->mutable_settings()->add_destinations("local");
@@ -184,6 +186,7 @@ TEST_F(BoundsTest, TooManyKeysAreRefused) {
   ExpectTheOtherRankGoesOn();
 }
 
+#ifndef ABSL_HAVE_ADDRESS_SANITIZER  // 4095 more of the same streams take it 20 s
 TEST_F(BoundsTest, TooManyStreamsAreRefused) {
   std::vector<std::unique_ptr<BareStream>> streams;
   for (uint64_t i = 1; i <= kMaxStreams - 1; ++i) {  // one stream is the good rank's
@@ -199,6 +202,7 @@ TEST_F(BoundsTest, TooManyStreamsAreRefused) {
   ExpectTheOtherRankGoesOn();
   for (const auto& stream : streams) stream->Cancel();
 }
+#endif
 
 }  // namespace
 }  // namespace ranklog::testing
