@@ -69,12 +69,12 @@ endforeach()
   file(GLOB_RECURSE library ${prefix}/libranklog.so)
   cmake_path(GET library PARENT_PATH libdir)
   set(by_hand -I${prefix}/include -L${libdir} -lranklog)
-  foreach(standard 17 20)
-    foreach(way by_pkg_config by_hand)
-      expect("^$" ${compiler} -std=c++${standard} -Wall -Wextra -Wpedantic ${ROOT}/tests/consumer.cc -o ${folder}/${way}${standard} ${${way}}
-             -Wl,-rpath,${libdir})
-      expect("^$" ${folder}/${way}${standard})
-    endforeach()
+  set(ways by_pkg_config by_hand)
+  set(standards 17 20)
+  foreach(way standard IN ZIP_LISTS ways standards)
+    expect("^$" ${compiler} -std=c++${standard} -Wall -Wextra -Wpedantic ${ROOT}/tests/consumer.cc -o ${folder}/${way} ${${way}}
+           -Wl,-rpath,${libdir})
+    expect("^$" ${folder}/${way})
     expect("^$" ${folder}/cmake${standard})
   endforeach()
 

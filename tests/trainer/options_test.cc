@@ -1,7 +1,11 @@
 #include "trainer/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace ranklog::trainer {
@@ -55,6 +59,24 @@ TEST(ParseCommandLineTest, CkptEveryIsSaveEvery) {
 TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
   EXPECT_EQ(std::get<int>(Parse({"--help"})), 0);
   EXPECT_EQ(std::get<int>(Parse({"--version"})), 0);
+}
+
+TEST(ParseCommandLineTest, WrongOptionsNameValidValues) {
+  const std::vector<std::pair<std::vector<const char*>, std::string>> wrong = {
+      {{"--step", "5"}, "unknown option --step; did you mean --steps?"},
+      {{"--nproc_per_node=2"}, "unknown option --nproc_per_node; did you mean --nproc-per-node?"},
+      {{"--xyz", "5"}, "unknown option --xyz; see"},
+      {{"--lr", "abc"}, "--lr: abc is not a number"},
+      {{"--lr", "nan"}, "--lr: nan is not a number"},
+      {{"--steps", "1e3"}, "--steps: 1e3 is not a whole decimal number"},
+      {{"--nproc-per-node", "two"}, "two is not a number from 1 to 1024, or gpu"},
+      {{"--steps"}, "--steps needs a value"}};
+  for (const auto& [arguments, error] : wrong) {
+    ::testing::internal::CaptureStderr();
+    const std::variant<Options, int> refused = Parse(arguments);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr(error));
+    EXPECT_EQ(std::get<int>(refused), 2) << error;
+  }
 }
 
 TEST(ParseCommandLineTest, WrongUsageIsTwo) {

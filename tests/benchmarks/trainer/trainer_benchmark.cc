@@ -103,7 +103,9 @@ BENCHMARK_CAPTURE(BM_TrainTwoRanks, small, Small(), 0.95)
 constexpr char kPython[] = "/usr/bin/python3";
 
 bool HasPyTorch() {
-  return std::system((std::string(kPython) + " -c 'import torch' 2>/dev/null").c_str()) == 0;
+  static const bool has =
+      std::system((std::string(kPython) + " -c 'import torch' 2>/dev/null").c_str()) == 0;
+  return has;
 }
 
 // One rank with one thread, compared with PyTorch's loop in Python. A user who leaves Python must
