@@ -10,9 +10,9 @@ Usage: deploy/quickstart.sh [--steps N] [--ranks N] [--state-dir DIR] [--keep] [
 
 Installs the packages that Ranklog needs, builds it, starts its own ranklogd, trains a small GPT with 2 ranks on real
 text, and shows its loss curve. No data leaves this machine. The first time takes 4 to 8 CPU minutes of compilation, and
-the training about one minute.
+the training less than a minute.
 
-  --steps N        optimizer steps [800]
+  --steps N        optimizer steps [600]
   --ranks N        ranks to train with [2]
   --state-dir DIR  directory of the log [build/quickstart/state]. It stays, so later runs are added to it
   --keep           leave ranklogd running at the end
@@ -26,7 +26,7 @@ TEXT
 
 wrong() { echo "quickstart.sh: $1" >&2; usage >&2; exit 2; }
 
-steps=800
+steps=600
 ranks=2
 keep=no
 install=yes
