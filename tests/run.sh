@@ -54,11 +54,13 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# say WORDS: a heading, with the CPU time that all ended commands of this run have taken.
+# say WORDS: a heading, with the CPU time that the ended commands of this shell have taken.
 say() {
-  times >build/times
+  local file=build/times.$BASHPID  # not in a pipe: there, `times` would tell of the pipe's own shell
+  times >"$file"
   printf '\n== %s (%s, %s)\n' "$1" "$(date +%T)" \
-    "$(tr -d s <build/times | awk -F '[m ]' 'NR == 2 { printf "%.0f CPU s so far", 60 * ($1 + $3) + $2 + $4 }')"
+    "$(tr -d s <"$file" | awk -F '[m ]' 'NR == 2 { printf "%.0f CPU s so far", 60 * ($1 + $3) + $2 + $4 }')"
+  rm "$file"
 }
 
 # build NAME [cmake options] [-- targets]: configures and builds build/NAME. Options of an earlier call do not stay. Programs
@@ -81,7 +83,7 @@ run() {
   say "build/$name: testing"
   local code=0
   # Most tests wait for processes and disks more than they compute; those that compute take two places.
-  ctest --test-dir "build/$name" -j $((3 * jobs)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
+  ctest --test-dir "build/$name" -j $((4 * jobs)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
   printf '\nThe slowest tests, in seconds; above 20 belongs into the soak:\n'
   sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | head -n 20
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary" || true
@@ -140,17 +142,20 @@ case "$mode" in
     run release
     # Compiled with the flags of build/release, so that the compiler cache has most objects. The packages are made from it too.
     build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
-    # The tests of the packages wait for a container most of their time.
+    # Beside each other, because the tests of the packages and the benchmarks wait most of their time: for a container, and
+    # for processes that start.
     trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
     run portable -L portable >build/portable.run.log 2>&1 & portable=$!
+    tests/benchmarks/run.py --short build/release >build/benchmarks.run.log 2>&1 & benchmarks=$!
     say "the trainer with LibTorch 2.x"
     JOBS=$jobs tests/torch2.sh
     code=0
     wait "$portable" || code=$?
     cat build/portable.run.log
-    [ "$code" = 0 ] || exit "$code"
     say "benchmarks, in a short form"
-    tests/benchmarks/run.py --short build/release
+    wait "$benchmarks" || code=$?
+    cat build/benchmarks.run.log
+    [ "$code" = 0 ] || exit "$code"
     # Clang compiles for AddressSanitizer in two thirds of GCC's CPU time; for ThreadSanitizer they take about the same.
     sanitize address clang++
     run address
