@@ -227,6 +227,13 @@ function(ranklog_test target)
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
   target_compile_options(${target} PRIVATE -O0)  # the assertions need no speed, and compile twice as fast
+  if(RANKLOG_SANITIZE)
+    # So they compile in two thirds of the time. Reports show the lines of the tested code.
+    target_compile_options(${target} PRIVATE -g0)
+    if(RANKLOG_SANITIZE STREQUAL "address")
+      target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+    endif()
+  endif()
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(ARG_PATHS)
