@@ -44,7 +44,7 @@ class SaverTest : public ::testing::Test {
     return saver.Restore(*model_, optimizer_, sampler_);
   }
   // The output of Open() without other ranks. Its status is in status_.
-  std::string SaidByOpen() {
+  std::string OutputOfOpen() {
     ProcessGroup alone = ProcessGroup::Alone();
     ::testing::internal::CaptureStderr();
     status_ = Open(alone).status();
@@ -188,11 +188,11 @@ TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   SaveAfterSeven();
   std::filesystem::copy(file_, dir_.File("a/checkpoint-00000005.safetensors"));
   plan_.save_every = 0;
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_TRUE(Exists("a/checkpoint-00000005.safetensors"));
   plan_.save_every = 5;
   options_.keep = 1;
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_FALSE(Exists("a/checkpoint-00000005.safetensors"));
   EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
 }
@@ -252,7 +252,7 @@ TEST_F(SaverTest, FailedLastSaveNamesNewestCheckpoint) {
 TEST_F(SaverTest, NamesFileInDirectoryPlace) {
   std::ofstream(dir_.File("own.txt")) << "text";
   options_.save_dir = dir_.File("own.txt");
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_THAT(status_.message(),
               HasSubstr(dir_.File("own.txt") + ": Not a directory; choose another --save-dir"));
 }
@@ -262,7 +262,7 @@ TEST_F(SaverTest, RefusedStartMovesNothing) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = dir_.File("none");
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_FALSE(status_.ok());
   fingerprint_ = FingerprintOf({}, Settings(), plan_, Corpus(), 1);
   options_.init_from = file_;
@@ -270,7 +270,7 @@ TEST_F(SaverTest, RefusedStartMovesNothing) {
   checkpoint.options = fingerprint_;
   checkpoint.options["model"] = "small";
   ASSERT_OK(WriteCheckpoint(file_, checkpoint));
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_THAT(status_.message(), HasSubstr("model is tiny and was small"));
   EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
   EXPECT_FALSE(Exists("a/earlier-1"));
@@ -280,9 +280,9 @@ TEST_F(SaverTest, ReportsNewPathOfInitFrom) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = file_;
-  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("starting a new training"),
-                                  HasSubstr("the file of --init-from is now " +
-                                            dir_.File("a/earlier-1/checkpoint-00000007."))));
+  EXPECT_THAT(OutputOfOpen(), AllOf(HasSubstr("starting a new training"),
+                                    HasSubstr("the file of --init-from is now " +
+                                              dir_.File("a/earlier-1/checkpoint-00000007."))));
   EXPECT_OK(status_);
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
 }
@@ -291,11 +291,11 @@ TEST_F(SaverTest, UnsavedTrainingMovesOldCheckpointsAside) {
   SaveAfterSeven();
   options_.resume = false;
   plan_.save_every = 0;
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_OK(status_);
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
   options_.experiment_name = "never";
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_OK(status_);
   EXPECT_FALSE(Exists("never"));
 }
@@ -310,15 +310,15 @@ TEST_F(SaverTest, UnsavedTrainingStillResumes) {
 }
 
 TEST_F(SaverTest, ReportsStartPosition) {
-  EXPECT_THAT(SaidByOpen(),
+  EXPECT_THAT(OutputOfOpen(),
               HasSubstr("no checkpoint in " + dir_.File("a") + "; starting at step 1"));
   SaveAfterSeven();
-  EXPECT_THAT(SaidByOpen(), HasSubstr("resuming after step 7"));
+  EXPECT_THAT(OutputOfOpen(), HasSubstr("resuming after step 7"));
   plan_.steps = 7;
-  EXPECT_THAT(SaidByOpen(), HasSubstr("is already at the last step, 7"));
+  EXPECT_THAT(OutputOfOpen(), HasSubstr("is already at the last step, 7"));
   EXPECT_OK(status_);
   plan_.steps = 6;
-  SaidByOpen();
+  OutputOfOpen();
   EXPECT_THAT(status_.message(), HasSubstr("is of step 7"));
 }
 
@@ -368,9 +368,9 @@ TEST_F(SaverTest, UnconfirmedRunIsNotContinued) {
 // It is killed before it saves, so the checkpoint names the run that no daemon confirmed.
 TEST_F(SaverTest, UnconfirmedCheckpointContinuesInNewRun) {
   SaveAfterSeven(std::numeric_limits<double>::quiet_NaN(), FirstId());
-  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("resuming after step 7"),
-                                  HasSubstr("this start is a new run, " + FirstId() + "-"),
-                                  HasSubstr(": no daemon has answered the earlier one")));
+  EXPECT_THAT(OutputOfOpen(), AllOf(HasSubstr("resuming after step 7"),
+                                    HasSubstr("this start is a new run, " + FirstId() + "-"),
+                                    HasSubstr(": no daemon has answered the earlier one")));
   EXPECT_THAT(RunOfStart(/*resume=*/true), MatchesRegex("=" + FirstId() + "-[0-9a-f]{8}"));
 }
 
@@ -383,8 +383,8 @@ TEST_F(SaverTest, CopyContinuesInItsOwnRun) {
   SaveAfterSeven();
   Copy("a", "b");
   options_.experiment_name = "b";
-  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr(dir_.File("b") + " is a copy of " + dir_.File("a")),
-                                  HasSubstr("resuming after step 7")));
+  EXPECT_THAT(OutputOfOpen(), AllOf(HasSubstr(dir_.File("b") + " is a copy of " + dir_.File("a")),
+                                    HasSubstr("resuming after step 7")));
   const std::string own = RunOfStart(/*resume=*/true, "b");  // no daemon had answered
   EXPECT_THAT(own, MatchesRegex(FirstId("b") + "-[0-9a-f]{8}"));
   EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), "=" + own);  // killed before it saved
@@ -437,7 +437,7 @@ TEST_F(SaverTest, ContinuesRunAssignedByDaemon) {
 TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   SaveAfterSeven();
   std::ofstream(dir_.File("a/run.json")) << "{}";
-  EXPECT_THAT(SaidByOpen(), HasSubstr("a/run.json: it is damaged"));
+  EXPECT_THAT(OutputOfOpen(), HasSubstr("a/run.json: it is damaged"));
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
 }
 
