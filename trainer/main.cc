@@ -15,6 +15,7 @@
 #include "trainer/base/malloc_settings.h"
 #include "trainer/base/messages.h"
 #include "trainer/base/stop_signal.h"
+#include "trainer/base/threads.h"
 #include "trainer/checkpoint/checkpoint_directory.h"
 #include "trainer/data/data.h"
 #include "trainer/options.h"
@@ -46,33 +47,6 @@ void ProtectStandardStreams() {
 // Runs before the constructors of libraries, some of which open descriptors.
 [[gnu::used,
   gnu::section(".preinit_array")]] void (*protect_standard_streams)() = ProtectStandardStreams;
-
-// Sets variables that libraries read when they are loaded: for one rank alone, or for the ranks of a
-// job. Does not change variables that the user has set. Returns whether one was missing.
-bool SetVariablesOfLibraries(bool alone) {
-  bool added = false;
-  const auto add = [&](const char* name, const char* value) {
-    added = added || getenv(name) == nullptr;
-    setenv(name, value, /*overwrite=*/0);
-  };
-  add("OMP_NUM_THREADS", "1");  // of OpenMP and the BLAS, per rank
-  // Our own messages report why a rank cannot connect; LibTorch would print each attempt as well.
-  // Errors of NCCL must be printed. glog would also print errors that are thrown; only Debian's
-  // LibTorch for CPUs uses it.
-  if (!alone && getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
-    add("TORCH_CPP_LOG_LEVEL", "ERROR");
-    add("GLOG_minloglevel", "3");
-  }
-  return added;
-}
-
-// Returns only after a failure.
-void StartThisProgramAgain(char** argv) {
-  // By its path, because the process is named after it.
-  std::error_code error;
-  execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(), argv);
-  execv("/proc/self/exe", argv);  // the file was replaced
-}
 
 // The command line of a rank: that of this process without --nproc-per-node.
 std::vector<std::string> RankCommand(int argc, char** argv) {
@@ -141,10 +115,8 @@ int Main(int argc, char** argv) {
                 2);
   }
 
-  // The ranks of this launcher are loaded with the variables; this process does not compute.
-  const bool alone = !launches && settings.world_size.value_or(1) == 1;
-  if (SetVariablesOfLibraries(alone) && !launches) StartThisProgramAgain(argv);
   KeepFreedMemory();
+  LimitThreads();
   const absl::Status found = CheckData(options.data);
   if (!found.ok()) return Fail(std::string(found.message()), 1);
   return launches ? LaunchRanks(options, argc, argv) : TrainAsRank(options, settings);

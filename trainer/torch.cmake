@@ -35,6 +35,8 @@ target_include_directories(ranklog_torch SYSTEM INTERFACE
 target_link_libraries(ranklog_torch INTERFACE ${TORCH_CPU_LIBRARY} ${torch_lib_dir}/libc10.so)
 if(TORCH_VERSION VERSION_EQUAL 1.13)
   target_include_directories(ranklog_torch SYSTEM AFTER INTERFACE ${CMAKE_CURRENT_LIST_DIR}/shim113)
+  find_library(GLOG_LIBRARY glog REQUIRED)  # a dependency of libtorch-dev; torch_compat.h sets one of its flags
+  target_link_libraries(ranklog_torch INTERFACE ${GLOG_LIBRARY})
 endif()
 
 set(TORCH_CUDA_LIBRARY)

@@ -10,6 +10,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <c10/util/Logging.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
@@ -24,10 +25,45 @@
 
 namespace ranklog::trainer::compat {
 
+// The lowest severity of the messages that LibTorch prints, from GLOG_INFO, 0, to GLOG_FATAL, 3.
+inline int& PrintedSeverity() {
+#ifdef C10_USE_GLOG  // Debian's 1.13
+  return FLAGS_minloglevel;
+#else
+  return FLAGS_caffe2_log_level;
+#endif
+}
+
+// Hides LibTorch's messages while it connects: our own report why a rank cannot connect, and it
+// would print each attempt as well. Afterwards its errors are printed, because a thread of NCCL may
+// have no other way to report them. glog would also print the errors that are thrown.
+// TORCH_CPP_LOG_LEVEL overrides all this, as in PyTorch.
+class QuietConnection {
+ public:
+  QuietConnection() {
+    if (chosen_) {
+      c10::initLogging();  // applies the variable
+    } else {
+      PrintedSeverity() = 3;
+    }
+  }
+  ~QuietConnection() {
+#ifndef C10_USE_GLOG
+    if (!chosen_) PrintedSeverity() = 2;
+#endif
+  }
+  QuietConnection(const QuietConnection&) = delete;
+  QuietConnection& operator=(const QuietConnection&) = delete;
+
+ private:
+  const bool chosen_ = std::getenv("TORCH_CPP_LOG_LEVEL") != nullptr;
+};
+
 // Opens a c10d::TCPStore. By default, 2.x serves it with libuv, and throws if it was built without
 // libuv. USE_LIBUV=0 switches libuv off, as in PyTorch.
 template <typename TcpStore, typename StoreOptions>
 c10::intrusive_ptr<TcpStore> OpenStore(const std::string& address, StoreOptions options) {
+  const QuietConnection quiet;
   if constexpr (requires { options.useLibUV; }) {
     const char* use = std::getenv("USE_LIBUV");
     options.useLibUV = use == nullptr || std::string_view(use) != "0";

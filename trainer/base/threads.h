@@ -1,0 +1,15 @@
+// The number of threads that compute in a rank.
+
+#ifndef TRAINER_BASE_THREADS_H_
+#define TRAINER_BASE_THREADS_H_
+
+namespace ranklog::trainer {
+
+// Lets this process compute with one thread, unless OMP_NUM_THREADS is set: a machine has a rank
+// per core or GPU, and more threads only compete for the cores. Call it before the first tensor is
+// made.
+void LimitThreads();
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_BASE_THREADS_H_
