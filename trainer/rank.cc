@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "ranklog/ranklog.h"
@@ -34,15 +35,15 @@ constexpr absl::Duration kDaemonPatience = absl::Seconds(5);  // under load it n
 // rank by an exception in its own thread.
 ProcessGroup* group_of_watchdog = nullptr;
 
-// "1 row", "2 rows"
-std::string Counted(uint64_t count, const char* noun) {
-  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 void ReportError(const std::string& message, int rank) {
   WriteMessage(absl::StrCat("ranklog-train: rank ", rank, ": ", message, "\n"));
   WriteErrorFile(message, rank);
   AwaitMessages();  // the rank is about to end
+}
+
+// A line of the library, which may come while the line of progress is unfinished.
+void PrintLibraryLine(Severity, const std::string& text) {
+  WriteMessage(absl::StrCat("ranklog: ", absl::StrReplaceAll(text, {{"\n", " "}}), "\n"));
 }
 
 // The error, after the ranks that caused it. Reports an error of this rank to the others.
@@ -147,7 +148,8 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   set_state("not complete");
   if (group.rank() == 0 && !complete) {
     WriteMessage(absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
-                              Counted(group.world_size(), "rank"), "\n"));
+                              group.world_size(),
+                              group.world_size() == 1 ? " rank\n" : " ranks\n"));
     if (saver.saves() && group.world_size() == 1) {  // else the launcher prints it
       PrintOnInterrupt(
           absl::StrCat("ranklog-train: interrupted; to continue from the newest checkpoint in ",
@@ -197,26 +199,15 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   return saver.saves() ? kStoppedExitCode : 1;
 }
 
-// Prints how many rows are durable, and the command that shows the run.
-void PrintSummary(const Run& run, FlushResult result) {
-  const Stats stats = run.stats();
-  const std::string id = JobRunId(run);
+// Prints the command that shows the run. The library has printed how many rows are durable.
+void PrintNextCommand(const Run& run, FlushResult result) {
   if (run.settings().disabled) {
     WriteMessage("logging was disabled; nothing was kept\n");
     return;
   }
-  WriteMessage(absl::StrCat("run ", id, ": ", Counted(stats.rows_logged, "row"), " of rank 0, ",
-                            result != FlushResult::kSpooled
-                                ? "all on this node's disk"
-                                : absl::StrCat(stats.rows_durable,
-                                               " of them on this node's disk; ranklogd takes the "
-                                               "others from the spool"),
-                            "\n"));
-  const uint64_t lost = stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind +
-                        stats.lost_too_large + stats.lost_after_finish + stats.lost_damaged;
-  if (lost > 0) WriteMessage(absl::StrCat(Counted(lost, "row"), " lost: ", stats.last_error, "\n"));
+  const std::string id = JobRunId(run);
   // Without a daemon the rows are only in the spool, and `show` would not find the run.
-  const bool unknown = result == FlushResult::kSpooled && !stats.connected;
+  const bool unknown = result == FlushResult::kSpooled && !run.stats().connected;
   // If a job has several runs, rank 0's rows are in the run with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
   WriteMessage(absl::StrCat("next: ", unknown ? "ranklog sync && " : "", "ranklog show ",
@@ -263,6 +254,7 @@ int TrainAsRank(const Options& options, Settings settings) {
     const Corpus corpus = LoadData(options, *group);
     saver.emplace(OpenSaver(options, settings, corpus, *group));
     saver->ContinueRun(settings);
+    settings.on_message = PrintLibraryLine;
     run = OpenRun(std::move(settings), *group);
     exit_code = TrainAndShow(options, corpus, *group, run, *saver, stop_signal);
     group->Leave();
@@ -276,7 +268,7 @@ int TrainAsRank(const Options& options, Settings settings) {
   }
   const FlushResult result = run.Finish(exit_code);
   SettleRun(run, *saver);
-  if (rank == 0) PrintSummary(run, result);
+  if (rank == 0) PrintNextCommand(run, result);
   return exit_code;
 }
 

@@ -128,9 +128,9 @@ void RunLog::AwaitDisk(int64_t step) {
   const bool behind = run_.Flush(patience) == FlushResult::kSpooled;
   if (behind && !std::exchange(behind_, behind)) {
     WriteMessage(absl::StrCat(
-        "\nranklog-train: rank ", run_.settings().rank.value_or(0), ": the rows up to step ", step,
-        " are in the spool, but not yet on this node's disk as their checkpoint is about to be: a "
-        "power cut would lose them. ",
+        "ranklog-train: rank ", run_.settings().rank.value_or(0), ": the rows up to step ", step,
+        " are only in the spool, and their checkpoint is about to be saved: a power cut would lose "
+        "these rows. ",
         run_.stats().last_error, "\n"));
   }
   behind_ = behind;

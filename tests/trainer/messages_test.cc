@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <string>
@@ -92,6 +93,20 @@ TEST_F(MessagesTest, WaitForReaderIsBounded) {
   ReadAll();
   AwaitMessages(absl::InfiniteDuration());
   EXPECT_EQ(ReadAll(), "message\n");
+}
+
+// The line of progress may be that of another process.
+TEST_F(MessagesTest, MessageReplacesTerminalProgress) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_EQ(grantpt(terminal) + unlockpt(terminal), 0);
+  const int stderr_end = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_EQ(dup2(stderr_end, STDERR_FILENO), STDERR_FILENO);
+  WriteProgress("step 5");
+  WriteMessage("a\033[2Jmessage\n");
+  char seen[64] = "";
+  EXPECT_GT(read(terminal, seen, sizeof seen - 1), 0);
+  EXPECT_STREQ(seen, "step 5\r\033[Ka [2Jmessage\r\n");
+  for (const int fd : {terminal, stderr_end}) close(fd);
 }
 
 // Other processes share the open file, and may expect that a write blocks.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 
@@ -102,7 +103,14 @@ Messages& OfThisProcess() {
 
 }  // namespace
 
-void WriteMessage(std::string text) { OfThisProcess().Put(std::move(text)); }
+void WriteMessage(std::string text) {
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(c) && c != '\n' && c != '\t') c = ' ';
+  }
+  // This process, or another rank of the job, may have left an unfinished line of progress there.
+  if (isatty(STDERR_FILENO) == 1) text.insert(0, "\r\033[K");
+  OfThisProcess().Put(std::move(text));
+}
 
 void WriteProgress(const std::string& text) { OfThisProcess().PutIfRoom(text); }
 

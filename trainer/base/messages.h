@@ -13,7 +13,9 @@ namespace ranklog::trainer {
 // All output of a rank and of the launcher uses these functions. A write to std::cerr would wait
 // for the reader, and so delay the training and a stop. Call them from any thread; none throws.
 
-// Writes `text`, or keeps it until a later call finds room. Keeps the newest 32.
+// Writes `text`, or keeps it until a later call finds room. Keeps the newest 32. On a terminal, it
+// replaces an unfinished line, such as one of WriteProgress(). Control characters become spaces: a
+// file name or a server's answer must not control the terminal.
 void WriteMessage(std::string text);
 
 // Writes `text` after the kept messages, or drops it.

@@ -25,8 +25,7 @@ DataProgress::DataProgress(bool shown, bool terminal, std::function<void(const s
 
 void DataProgress::Print(const std::string& line) {
   if (!shown_) return;
-  write_(absl::StrCat(in_place_ ? "\r\033[K" : "", line, "\n"));
-  in_place_ = false;
+  write_(absl::StrCat(line, "\n"));
 }
 
 void DataProgress::Show(const std::string& what, uint64_t done, uint64_t total) {
@@ -42,8 +41,7 @@ void DataProgress::Show(const std::string& what, uint64_t done, uint64_t total) 
   if (terminal_) {
     if (now < last_ + kRefresh) return;
     last_ = now;
-    write_(absl::StrCat("\r\033[K", what, ": ", percent, " %"));
-    in_place_ = true;
+    write_(absl::StrCat(what, ": ", percent, " %"));  // the next one replaces it
   } else if (percent / 10 > tenths_) {
     tenths_ = percent / 10;
     write_(absl::StrCat(what, ": ", tenths_ * 10, " %\n"));

@@ -14,7 +14,7 @@ class DataProgress {
  public:
   // `shown`: false on all ranks but the first; every call then does nothing.
   explicit DataProgress(bool shown);
-  // For tests: `write` takes the output, `now` gives the time.
+  // For tests: `write` takes the output, as WriteMessage() does; `now` gives the time.
   DataProgress(bool shown, bool terminal, std::function<void(const std::string&)> write,
                std::function<absl::Time()> now);
 
@@ -33,8 +33,7 @@ class DataProgress {
   std::string what_;  // the current part
   absl::Time begin_ = absl::InfiniteFuture();
   absl::Time last_ = absl::InfinitePast();
-  uint64_t tenths_ = 0;    // of the part, already printed
-  bool in_place_ = false;  // the terminal's line is unfinished
+  uint64_t tenths_ = 0;  // of the part, already printed
 };
 
 }  // namespace ranklog::trainer
