@@ -1,9 +1,12 @@
 #include "trainer/base/progress.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace ranklog::trainer {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(FormatPositionTest, ShowsKnownFiguresAndTimeLeft) {
   Position position{.step = 25,
@@ -24,6 +27,17 @@ TEST(FormatPositionTest, ShowsKnownFiguresAndTimeLeft) {
   EXPECT_EQ(FormatPosition(position),
             "step 100/100  train/loss 2.500  val/loss 2.250 (step 25)  lr 3.00e-03  16800 tokens/s"
             "  in 50:00");
+}
+
+TEST(FormatPositionTest, TimeLeftNeedsSeveralSteps) {
+  Position position{.step = 59, .steps = 100, .before = 50, .elapsed = absl::Seconds(9)};
+  EXPECT_THAT(FormatPosition(position), Not(HasSubstr("left")));
+  position.step = 60;
+  EXPECT_THAT(FormatPosition(position), HasSubstr("0:36 left"));
+  position = {.step = 51, .steps = 100, .before = 50, .elapsed = absl::Seconds(90)};
+  EXPECT_THAT(FormatPosition(position), Not(HasSubstr("left")));
+  position.step = 52;
+  EXPECT_THAT(FormatPosition(position), HasSubstr("36:00 left"));
 }
 
 TEST(FormatPositionTest, TimeLeftIgnoresEarlierStarts) {

@@ -15,6 +15,9 @@ namespace {
 constexpr absl::Duration kTerminalPause =
     absl::Milliseconds(100);                            // shorter intervals are unreadable
 constexpr absl::Duration kLogPause = absl::Seconds(5);  // a minute is a dozen lines of a log
+// For an estimate of the time left: the first steps are slower than the others.
+constexpr int64_t kEnoughSteps = 10;
+constexpr absl::Duration kEnoughTime = absl::Seconds(10);  // of slow steps, two are enough
 
 std::string Clock(absl::Duration time) {
   const int64_t seconds = absl::ToInt64Seconds(time);
@@ -32,12 +35,11 @@ std::string FormatPosition(const Position& at) {
     if (at.val_step != at.step) absl::StrAppend(&line, " (step ", at.val_step, ")");
   }
   absl::StrAppendFormat(&line, "  lr %.2e  %.0f tokens/s", at.lr, at.tokens_per_second);
-  if (at.step < at.steps) {
-    absl::StrAppendFormat(
-        &line, "  %s left",
-        Clock(at.elapsed * (at.steps - at.step) / std::max<int64_t>(at.step - at.before, 1)));
-  } else {
+  const int64_t done = at.step - at.before;
+  if (at.step == at.steps) {
     absl::StrAppendFormat(&line, "  in %s", Clock(at.elapsed));
+  } else if (done >= kEnoughSteps || (done > 1 && at.elapsed >= kEnoughTime)) {
+    absl::StrAppendFormat(&line, "  %s left", Clock(at.elapsed * (at.steps - at.step) / done));
   }
   return line;
 }
