@@ -50,7 +50,7 @@ absl::StatusOr<std::string> Saver::Choose() {
   std::error_code error;
   if (!options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error))) {
     absl::StatusOr<CheckpointDirectory> directory =
-        CheckpointDirectory::Open(path, options_->keep, Print);
+        CheckpointDirectory::Open(path, options_->keep, Print, loss_rise_);
     if (!directory.ok()) {
       const absl::Status& status = directory.status();
       return absl::IsUnavailable(status)
@@ -225,9 +225,9 @@ bool Saver::saves() const { return !options_->save_dir.empty() && plan_.save_eve
 
 std::string Saver::AfterDivergence() const {
   return AdviceAfterDivergence(
-      options_->save_dir.empty()
-          ? ""
-          : absl::StrCat(options_->save_dir, "/", options_->experiment_name));
+      options_->save_dir.empty() ? ""
+                                 : absl::StrCat(options_->save_dir, "/", options_->experiment_name),
+      loss_rise_);
 }
 
 double Saver::ExpectedLoss() const {
@@ -241,7 +241,7 @@ double Saver::ExpectedLoss() const {
 }
 
 void Saver::WarnOfRise(int64_t step, double loss) {
-  if (!(loss > expected_loss_ + kLossRise) || std::exchange(warned_, true)) return;
+  if (!(loss > expected_loss_ + loss_rise_) || std::exchange(warned_, true)) return;
   Print(absl::StrFormat(
       "the train loss of step %d is %.3g, far above the expected %.3g. The weights may be spoilt: "
       "%s",

@@ -87,7 +87,11 @@ class Saver {
 
  private:
   Saver(const Options& options, const Plan& plan, Fingerprint fingerprint, ProcessGroup& group)
-      : options_(&options), plan_(plan), fingerprint_(std::move(fingerprint)), group_(&group) {}
+      : options_(&options),
+        plan_(plan),
+        loss_rise_(LossRise(options.batch_size * options.seq_len * options.grad_accum)),
+        fingerprint_(std::move(fingerprint)),
+        group_(&group) {}
   // The choice of rank 0, encoded for the other ranks.
   absl::StatusOr<std::string> Choose();
   absl::Status ResumeFrom(CheckpointDirectory::Found found);
@@ -99,6 +103,7 @@ class Saver {
 
   const Options* options_;  // owned by the caller
   Plan plan_;
+  double loss_rise_;                              // for the tokens that a rank takes per step
   Fingerprint fingerprint_;                       // for the checkpoints
   ProcessGroup* group_;                           // likewise
   std::optional<CheckpointDirectory> directory_;  // of rank 0

@@ -102,6 +102,12 @@ TEST_F(CheckpointDirectoryTest, KeepsCheckpointsBeforeLossRise) {
               ElementsAre("checkpoint-00000007.safetensors", "checkpoint-00000008.safetensors"));
 }
 
+TEST(LossRiseTest, FewTokensAllowMoreNoise) {
+  EXPECT_EQ(LossRise(1 << 20), kLossRise);
+  EXPECT_EQ(LossRise(256), kLossRise);
+  EXPECT_EQ(LossRise(16), 4 * kLossRise);
+}
+
 TEST_F(CheckpointDirectoryTest, RemovesOldBeforeWritingNew) {
   {
     CheckpointDirectory directory = Open(/*keep=*/3);

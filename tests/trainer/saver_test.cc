@@ -154,6 +154,22 @@ TEST_F(SaverTest, WarnsOfLossAboveEarlierCheckpoints) {
 }
 
 TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
+// The mean loss of a few tokens is noise.
+TEST_F(SaverTest, SmallBatchNoiseIsNoRise) {
+  options_.batch_size = 1;
+  options_.seq_len = 16;
+  SaveAfterSeven(/*train_loss=*/1.5);
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(/*step=*/8, /*loss=*/6.5, /*grad_norm=*/1);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(8, 15, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("far above the expected 1.5"));
+}
+
   SaveAfterSeven(/*train_loss=*/2.5);
   ProcessGroup alone = ProcessGroup::Alone();
   ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));

@@ -100,8 +100,14 @@ bool Lock(int directory, const std::function<void()>& report) {
 
 }  // namespace
 
+double LossRise(int64_t tokens) {
+  constexpr double kEnough = 256;
+  return kLossRise * std::sqrt(std::max(1.0, kEnough / static_cast<double>(tokens)));
+}
+
 absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
-    std::string path, int keep, const std::function<void(const std::string&)>& report) {
+    std::string path, int keep, const std::function<void(const std::string&)>& report,
+    double loss_rise) {
   if (absl::Status status = CreateDirectories(path); !status.ok()) return status;
   const int lock = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
@@ -109,7 +115,7 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
     if (lock >= 0) close(lock);
     return absl::ErrnoToStatus(reason, absl::StrCat("write checkpoints to ", path));
   }
-  CheckpointDirectory directory(std::move(path), keep, lock);
+  CheckpointDirectory directory(std::move(path), keep, loss_rise, lock);
   const auto waits = [&] {
     if (report) {
       report(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
@@ -131,10 +137,13 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
   return directory;
 }
 
-CheckpointDirectory::CheckpointDirectory(std::string path, int keep, int lock)
-    : path_(std::move(path)), keep_(keep), lock_(lock) {}
+CheckpointDirectory::CheckpointDirectory(std::string path, int keep, double loss_rise, int lock)
+    : path_(std::move(path)), keep_(keep), loss_rise_(loss_rise), lock_(lock) {}
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept
-    : path_(other.path_), keep_(other.keep_), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(other.path_),
+      keep_(other.keep_),
+      loss_rise_(other.loss_rise_),
+      lock_(std::exchange(other.lock_, -1)) {}
 CheckpointDirectory::~CheckpointDirectory() {
   if (lock_ >= 0) close(lock_);
 }
@@ -211,7 +220,7 @@ absl::Status CheckpointDirectory::Save(const Checkpoint& checkpoint) {
 
 void CheckpointDirectory::RemoveOld(int64_t newest) {
   const std::vector<Saved> saved = SavedIn(path_, newest);
-  const double highest_good = Lowest(saved) + kLossRise;
+  const double highest_good = Lowest(saved) + loss_rise_;
   for (size_t i = keep_; i < saved.size(); ++i) {
     if (saved.front().train_loss > highest_good && saved[i].train_loss <= highest_good) continue;
     std::error_code ignored;  // one too many is harmless, and the next Save() tries again
@@ -228,10 +237,10 @@ std::string AdviceAfterKill(const std::string& directory) {
                       "; to continue, run the same command with --resume");
 }
 
-std::string AdviceAfterDivergence(const std::string& directory) {
+std::string AdviceAfterDivergence(const std::string& directory, double loss_rise) {
   std::vector<Saved> saved = SavedIn(directory);
   if (saved.empty()) return "no checkpoint exists: start again with a lower --lr";
-  const double highest_good = Lowest(saved) + kLossRise;
+  const double highest_good = Lowest(saved) + loss_rise;
   std::erase_if(saved, [&](const Saved& one) { return one.train_loss > highest_good; });
   if (saved.size() > kAdvisedCheckpoints) saved.resize(kAdvisedCheckpoints);
   std::reverse(saved.begin(), saved.end());

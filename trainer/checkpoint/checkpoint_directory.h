@@ -12,9 +12,13 @@
 
 namespace ranklog::trainer {
 
-// A rise of the train loss by more than this many nats per token shows that the weights are spoilt.
-// It exceeds the noise of a batch: the probability of each token falls to a seventh.
+// A rise of the train loss by more than this many nats per token shows that the weights are spoilt:
+// the probability of each token falls to a seventh.
 constexpr double kLossRise = 2;
+
+// The same, for a loss that is the mean over `tokens` tokens. The spread of such a mean is
+// proportional to 1 / sqrt(tokens). With fewer than 256 tokens, a rise of kLossRise may be noise.
+double LossRise(int64_t tokens);
 
 // The checkpoints of an experiment: files such as checkpoint-00000100.safetensors, named after the
 // completed steps. Only rank 0 has this object. It holds a lock on the directory, so that two
@@ -24,12 +28,14 @@ constexpr double kLossRise = 2;
 class CheckpointDirectory {
  public:
   // Creates `path` and its missing parents, and removes the unfinished files of a killed training.
-  // Save() will keep the last `keep` checkpoints, at least 1. If another training holds the lock,
-  // calls `report` with a message and waits for some seconds.
+  // Save() will keep the last `keep` checkpoints, at least 1, and those from before a rise of the
+  // loss by `loss_rise`, see RemoveOld(). If another training holds the lock, calls `report` with a
+  // message and waits for some seconds.
   //   kUnavailable  another training still holds the lock
   //   others        the directory cannot be created or written, by errno
   static absl::StatusOr<CheckpointDirectory> Open(
-      std::string path, int keep, const std::function<void(const std::string&)>& report = nullptr);
+      std::string path, int keep, const std::function<void(const std::string&)>& report = nullptr,
+      double loss_rise = kLossRise);
   CheckpointDirectory(CheckpointDirectory&& other) noexcept;
   CheckpointDirectory& operator=(CheckpointDirectory&&) = delete;
   ~CheckpointDirectory();
@@ -57,7 +63,7 @@ class CheckpointDirectory {
   absl::Status Save(const Checkpoint& checkpoint);
 
   // Removes all but the last `keep` checkpoints up to step `newest`, which must be readable. If its
-  // train loss is more than kLossRise above the lowest one, checkpoints from before the rise stay
+  // train loss is more than `loss_rise` above the lowest one, checkpoints from before the rise stay
   // as well: at most `keep` more. Unreadable checkpoints of later steps do not count; a later
   // Save() overwrites them.
   void RemoveOld(int64_t newest);
@@ -70,13 +76,14 @@ class CheckpointDirectory {
   std::string PathOf(int64_t step) const;
 
  private:
-  CheckpointDirectory(std::string path, int keep, int lock);
+  CheckpointDirectory(std::string path, int keep, double loss_rise, int lock);
   std::string EarlierRun(int number) const;
   // Descending.
   std::vector<int64_t> Steps() const;
 
   const std::string path_;
   const int keep_;
+  const double loss_rise_;
   int lock_;  // a descriptor; -1: moved from
 };
 
@@ -86,7 +93,7 @@ std::string AdviceAfterKill(const std::string& directory);
 // Advice after a loss that rose or is not finite, as the end of a sentence. Names the newest files
 // in `directory` from before the loss rose. The newest one may lead to another divergence, and
 // --resume would replace the older ones, so the advice is a new experiment.
-std::string AdviceAfterDivergence(const std::string& directory);
+std::string AdviceAfterDivergence(const std::string& directory, double loss_rise = kLossRise);
 
 }  // namespace ranklog::trainer
 
