@@ -128,14 +128,13 @@ void Saver::ChooseRunOfStart(const std::string& path) {
 absl::Status Saver::PrepareDirectory() {
   const std::string failure = group_->FromRankZero("directory", [&] {
     if (!directory_) return std::string();
-    // First, so that a start after a kill at this point does not log to the earlier run.
+    // First, because a full disk has no room for one more file. This one was read, so it is good.
+    if (resumed_ && saves() && !complete()) directory_->RemoveOld(start_->step);
+    // Before the checkpoints move: a start after a kill at this point must not log to the earlier
+    // run.
     const absl::Status written = WriteRunFile(directory_->path(), run_);
     if (!written.ok()) return std::string(written.message());
-    if (resumed_) {
-      // Now, because a full disk may have no room for one more. This one was read, so it is good.
-      if (saves() && !complete()) directory_->RemoveOld(start_->step);
-      return std::string();
-    }
+    if (resumed_) return std::string();
     const std::filesystem::path source = options_->init_from;
     std::error_code none;
     const bool moved_source =

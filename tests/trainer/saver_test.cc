@@ -154,21 +154,21 @@ TEST_F(SaverTest, WarnsOfLossAboveEarlierCheckpoints) {
 }
 
 TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
-// The mean loss of a few tokens is noise.
-TEST_F(SaverTest, SmallBatchNoiseIsNoRise) {
-  options_.batch_size = 1;
-  options_.seq_len = 16;
-  SaveAfterSeven(/*train_loss=*/1.5);
-  ProcessGroup alone = ProcessGroup::Alone();
-  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
-  ASSERT_OK(Restore(saver).status());
-  ::testing::internal::CaptureStderr();
-  saver.CheckNumbers(/*step=*/8, /*loss=*/6.5, /*grad_norm=*/1);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-  ::testing::internal::CaptureStderr();
-  saver.CheckNumbers(8, 15, 1);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("far above the expected 1.5"));
-}
+  // The mean loss of a few tokens is noise.
+  TEST_F(SaverTest, SmallBatchNoiseIsNoRise) {
+    options_.batch_size = 1;
+    options_.seq_len = 16;
+    SaveAfterSeven(/*train_loss=*/1.5);
+    ProcessGroup alone = ProcessGroup::Alone();
+    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+    ASSERT_OK(Restore(saver).status());
+    ::testing::internal::CaptureStderr();
+    saver.CheckNumbers(/*step=*/8, /*loss=*/6.5, /*grad_norm=*/1);
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+    ::testing::internal::CaptureStderr();
+    saver.CheckNumbers(8, 15, 1);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("far above the expected 1.5"));
+  }
 
   SaveAfterSeven(/*train_loss=*/2.5);
   ProcessGroup alone = ProcessGroup::Alone();
@@ -199,7 +199,7 @@ TEST_F(SaverTest, WarnsOfWeightsWorseThanGuess) {
                     HasSubstr("take an older checkpoint than " + file_)));
 }
 
-// A full disk has no room for one more checkpoint.
+// A full disk has no room for one more checkpoint, or for run.json.
 TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   SaveAfterSeven();
   std::filesystem::copy(file_, dir_.File("a/checkpoint-00000005.safetensors"));
@@ -208,7 +208,9 @@ TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   EXPECT_TRUE(Exists("a/checkpoint-00000005.safetensors"));
   plan_.save_every = 5;
   options_.keep = 1;
+  std::filesystem::create_symlink("/dev/full", dir_.File("a/run.json.tmp"));
   OutputOfOpen();
+  EXPECT_THAT(status_.message(), HasSubstr("No space left on device"));
   EXPECT_FALSE(Exists("a/checkpoint-00000005.safetensors"));
   EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
 }
