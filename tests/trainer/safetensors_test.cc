@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/safetensors.h"
 
 #include <ATen/ATen.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cstring>
@@ -194,6 +195,9 @@ TEST_F(SafeTensorsTest, UnreadableFileErrorNamesPath) {
   EXPECT_THAT(ReadSafeTensors(dir_.File("none")).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("none"))));
   EXPECT_THAT(ReadSafeTensors(dir_.path()).status(), Not(StatusIs(absl::StatusCode::kOk)));
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);  // a plain open() waits for a writer
+  EXPECT_THAT(ReadSafeTensors(path_).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                        HasSubstr(path_ + ": it is not a file")));
 }
 
 TEST_F(SafeTensorsTest, FailedWriteKeepsOldFile) {

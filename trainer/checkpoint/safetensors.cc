@@ -84,7 +84,7 @@ class SummedReader {
   SummedReader& operator=(const SummedReader&) = delete;
 
   absl::Status Open() {
-    fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO may have no writer
     struct stat stat = {};
     if (fd_ < 0 || fstat(fd_, &stat) != 0) return Failure(errno);
     if (S_ISDIR(stat.st_mode)) return NoFormat("it is a directory; name a file in it");
