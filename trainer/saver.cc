@@ -176,7 +176,7 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fing
   }
   if (group.Any(!read.ok())) {
     if (!read.ok()) return read;
-    throw std::runtime_error(absl::StrCat("a rank cannot read ", path));
+    throw std::runtime_error(absl::StrCat("cannot start: another rank cannot read ", path));
   }
   if (saver.resumed_) saver.saved_step_ = saver.start_step_ = saver.start_->step;
   if (saver.start_ && group.rank() == 0) saver.expected_loss_ = saver.ExpectedLoss();

@@ -142,15 +142,14 @@ absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoin
   }
   if (!differ.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint ", path, " is of another training",
-        other_data ? ", of another text than --data is now, or another tokenizer: " : ": ",
-        absl::StrJoin(differ, "; "),
-        ". Start it as before, or a new one with --init-from and without --resume"));
+        "cannot resume from ", path, ": it is of another training",
+        other_data ? ", with another text or tokenizer: " : ": ", absl::StrJoin(differ, "; "),
+        "; start it as before, or a new one with --init-from and without --resume"));
   }
   if (checkpoint.step > steps) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint ", path, " is of step ", checkpoint.step,
-        ", but the training is to have only ", steps, ": give more --steps or --epochs"));
+        "cannot resume from ", path, ": it is of step ", checkpoint.step,
+        ", but the training ends after step ", steps, "; give more --steps or --epochs"));
   }
   return changed;
 }
@@ -161,10 +160,10 @@ absl::Status CheckInitFrom(const Checkpoint& checkpoint, const std::string& path
                                  mine = ShapeFrom(fingerprint);
   if (!theirs.ok() || !mine.ok() || *theirs == *mine) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--init-from ", path, " has another model: ",
+      "cannot use --init-from ", path, ": it has another model: ",
       absl::StrJoin(Changes(ShapeFingerprint(fingerprint), ShapeFingerprint(checkpoint.options)),
                     "; "),
-      " there"));
+      " there; give the options of that model"));
 }
 
 }  // namespace ranklog::trainer

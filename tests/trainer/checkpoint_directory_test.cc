@@ -178,7 +178,7 @@ TEST_F(CheckpointDirectoryTest, WaitsForLockOfEndingTraining) {
   std::string said;
   EXPECT_OK(
       CheckpointDirectory::Open(path_, 1, [&](const std::string& text) { said += text; }).status());
-  EXPECT_THAT(said, AllOf(HasSubstr("waits up to 10s"), HasSubstr(path_)));
+  EXPECT_THAT(said, AllOf(HasSubstr("waiting up to 10s"), HasSubstr(path_)));
 }
 
 TEST_F(CheckpointDirectoryTest, UnusableDirectoryErrorNamesPath) {

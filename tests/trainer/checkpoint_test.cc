@@ -135,18 +135,21 @@ TEST_F(CheckpointTest, OptimizerHasNoStateBeforeStepping) {
 TEST_F(CheckpointTest, NamesTheParameterThatDiffers) {
   Training training, wider(/*outputs=*/4);
   const at::Tensor before = wider.model()->weight.clone();
-  EXPECT_THAT(wider.Restore(training.Save()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("model.weight is Float (3, 4) in the checkpoint"),
-                             HasSubstr("Float (4, 4) in this model"))));
+  EXPECT_THAT(
+      wider.Restore(training.Save()),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("cannot restore model.weight: it is Float (3, 4) in the checkpoint"),
+                     HasSubstr("Float (4, 4) in this model"))));
   EXPECT_TRUE(at::equal(wider.model()->weight, before));
   Checkpoint less = training.Save(), more = training.Save();
   less.tensors.erase("model.bias");
   EXPECT_THAT(training.Restore(less),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no model.bias")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.bias: the checkpoint has no such tensor")));
   more.tensors["model.more"] = at::zeros({1});
   EXPECT_THAT(training.Restore(more),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no model.more")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.more: this model has no such tensor")));
 }
 
 // The random state of another version of LibTorch may have another size.

@@ -91,8 +91,9 @@ TEST_F(LoadCorpusTest, NamesAFileThatIsMissing) {
 
 TEST_F(LoadCorpusTest, TooShortTextReportsNeededLength) {
   // 8 sequences of 10 tokens and their last target, and a held-out sequence with its target.
-  EXPECT_THAT(Load(Write("short", Counting(91)), 10, 8).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 92")));
+  EXPECT_THAT(
+      Load(Write("short", Counting(91)), 10, 8).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("need 92; give a longer text")));
   EXPECT_OK(Load(Write("enough", Counting(92)), 10, 8).status());
   EXPECT_THAT(Load(Write("empty", ""), 10, 8).status(),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -132,10 +133,10 @@ TEST_F(LoadCorpusTest, RefusesTokensThatDoNotServe) {
   WriteTokens("train.bin", 0, 100);
   WriteTokens("val.bin", 0, 10);
   EXPECT_THAT(Load(dir_.path(), 10, 2).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("val.bin has 10 tokens")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("val.bin: it has 10 tokens")));
   WriteTokens("val.bin", 50250, 11);
   EXPECT_THAT(Load(dir_.path(), 10, 2).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("holds token 50260")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("contains token 50260")));
   WriteTokens("val.bin", 0, 11);
   EXPECT_THAT(Load(dir_.File("train.bin"), 10, 10).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 100 tokens")));

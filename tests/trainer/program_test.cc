@@ -122,7 +122,7 @@ TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
   std::ofstream(dir_.File("short.txt")) << "short";
   const Finished refused = Train({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"});
   EXPECT_EQ(refused.code, 1);
-  const std::string reason = dir_.File("short.txt") + " has 5 tokens";
+  const std::string reason = "cannot train on " + dir_.File("short.txt") + ": it has 5 tokens";
   EXPECT_THAT(refused.output, AllOf(HasSubstr("rank 0: " + reason),
                                     ContainsRegex("rank 1: .*rank 0 (.*)?failed: " + reason),
                                     StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),

@@ -413,8 +413,8 @@ TEST_F(ResumeTest, TorchrunReportsRankError) {  // S33
   for (const std::string& argument : Command("error", {})) command.push_back(argument);
   const Finished run = RunToEnd(command, Environment());
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.output,
-              AllOf(HasSubstr("Root Cause"), HasSubstr("rank 0: create " + dir_.File("out"))));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("Root Cause"),
+                                HasSubstr("rank 0: cannot create " + dir_.File("out"))));
 }
 
 }  // namespace

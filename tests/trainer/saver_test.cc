@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/base/rank_error.h"
@@ -153,23 +154,23 @@ TEST_F(SaverTest, WarnsOfLossAboveEarlierCheckpoints) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");  // once is enough
 }
 
-TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
-  // The mean loss of a few tokens is noise.
-  TEST_F(SaverTest, SmallBatchNoiseIsNoRise) {
-    options_.batch_size = 1;
-    options_.seq_len = 16;
-    SaveAfterSeven(/*train_loss=*/1.5);
-    ProcessGroup alone = ProcessGroup::Alone();
-    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
-    ASSERT_OK(Restore(saver).status());
-    ::testing::internal::CaptureStderr();
-    saver.CheckNumbers(/*step=*/8, /*loss=*/6.5, /*grad_norm=*/1);
-    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-    ::testing::internal::CaptureStderr();
-    saver.CheckNumbers(8, 15, 1);
-    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("far above the expected 1.5"));
-  }
+// The mean loss of a few tokens is noise.
+TEST_F(SaverTest, SmallBatchNoiseIsNoRise) {
+  options_.batch_size = 1;
+  options_.seq_len = 16;
+  SaveAfterSeven(/*train_loss=*/1.5);
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(/*step=*/8, /*loss=*/6.5, /*grad_norm=*/1);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(8, 15, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("far above the expected 1.5"));
+}
 
+TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
   SaveAfterSeven(/*train_loss=*/2.5);
   ProcessGroup alone = ProcessGroup::Alone();
   ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -455,8 +456,19 @@ TEST_F(SaverTest, ContinuesRunAssignedByDaemon) {
 TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   SaveAfterSeven();
   std::ofstream(dir_.File("a/run.json")) << "{}";
-  EXPECT_THAT(OutputOfOpen(), HasSubstr("a/run.json: it is damaged"));
+  EXPECT_THAT(OutputOfOpen(), HasSubstr("ignoring run.json: cannot read " +
+                                        dir_.File("a/run.json: it is damaged")));
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
+}
+
+TEST(RunFileTest, ReadsOlderKeyOfRequestedId) {
+  const ranklog::testing::TempDir dir;
+  ASSERT_OK(WriteRunFile(dir.path(), {.run_id = "given", .requested_id = "first"}));
+  EXPECT_EQ(ReadRunFile(dir.path())->requested_id, "first");
+  std::string text = ranklog::testing::FileContent(dir.File("run.json"));
+  text.replace(text.find("requested_id"), std::string("requested_id").size(), "asked_id");
+  std::ofstream(dir.File("run.json")) << text;
+  EXPECT_EQ(ReadRunFile(dir.path())->requested_id, "first");
 }
 
 // Two ranks, each with its own options.

@@ -63,7 +63,7 @@ TEST_F(StartCheckTest, RejectsChangedDataOfSameLength) {
   text[500] = 'b';
   corpus_.train = Tokens(text);
   EXPECT_THAT(Resume().status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          AllOf(HasSubstr("of another text than --data is now"),
+                                          AllOf(HasSubstr("with another text or tokenizer: "),
                                                 HasSubstr("CRC-32 of the training tokens is "))));
 }
 
@@ -71,7 +71,7 @@ TEST_F(StartCheckTest, RefusesAnotherPlaceForTheRun) {
   settings_.project = "zz";
   settings_.log_strategy = LogStrategy::kAll;
   EXPECT_THAT(Resume().status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          AllOf(HasSubstr("project is zz and was empty. "),
+                                          AllOf(HasSubstr("project is zz and was empty; "),
                                                 HasSubstr("log-strategy is all and was main"))));
 }
 
@@ -83,9 +83,10 @@ TEST_F(StartCheckTest, IgnoresOptionsMissingInOlderCheckpoint) {
 
 TEST_F(StartCheckTest, RefusesFewerStepsThanAreDone) {
   EXPECT_OK(Resume(/*steps=*/7).status());
-  EXPECT_THAT(Resume(/*steps=*/6).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr(kPath), HasSubstr("is of step 7"), HasSubstr("only 6"))));
+  EXPECT_THAT(
+      Resume(/*steps=*/6).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr(kPath), HasSubstr("is of step 7"), HasSubstr("ends after step 6"))));
 }
 
 TEST_F(StartCheckTest, WeightsMustFitTheModel) {

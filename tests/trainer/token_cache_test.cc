@@ -33,11 +33,11 @@ class TokenCacheTest : public ::testing::Test {
     return std::filesystem::exists(self.parent_path().parent_path() /
                                    "libexec/ranklog/ranklog-bpe");
   }
-  // The tokens from the cache. `said_` is the printed progress.
+  // The tokens from the cache. `printed_` is the printed progress.
   absl::StatusOr<Tokens> Open(const Tokenizer& tokenizer = {.pieces = 512}) {
-    said_.clear();
+    printed_.clear();
     DataProgress progress(
-        /*shown=*/true, /*terminal=*/false, [this](const std::string& text) { said_ += text; },
+        /*shown=*/true, /*terminal=*/false, [this](const std::string& text) { printed_ += text; },
         [] { return absl::UnixEpoch(); });
     absl::StatusOr<Text> text = FindText(dir_.File("text"));
     if (!text.ok()) return text.status();
@@ -54,16 +54,16 @@ class TokenCacheTest : public ::testing::Test {
 
   ranklog::testing::TempDir dir_;
   std::string cache_ = dir_.File("cache/deep");
-  std::string path_, said_;
+  std::string path_, printed_;
 };
 
 TEST_F(TokenCacheTest, MakesOnceWhatItGivesThen) {  // S29
   ASSERT_OK_AND_ASSIGN(const Tokens made, Open());
-  EXPECT_THAT(said_, AllOf(HasSubstr("training the tokenizer bpe:512"), HasSubstr(" made in ")));
+  EXPECT_THAT(printed_, AllOf(HasSubstr("training the tokenizer bpe:512"), HasSubstr(" made in ")));
   EXPECT_LT(made.size(), std::filesystem::file_size(dir_.File("text")) / 2);
   EXPECT_LT(made.Largest(), 512);
   ASSERT_OK_AND_ASSIGN(const Tokens cached, Open());
-  EXPECT_THAT(said_, AllOf(HasSubstr("from the cache"), Not(HasSubstr("training"))));
+  EXPECT_THAT(printed_, AllOf(HasSubstr("from the cache"), Not(HasSubstr("training"))));
   EXPECT_EQ(All(cached), All(made));
   // The tokens and their model; no temporary files.
   EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
@@ -76,7 +76,8 @@ TEST_F(TokenCacheTest, RemakesADamagedFile) {
   const std::vector<int64_t> expected = All(made);
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 3);
   ASSERT_OK_AND_ASSIGN(const Tokens remade, Open());
-  EXPECT_THAT(said_, AllOf(HasSubstr("damaged: its header counts"), HasSubstr("made again")));
+  EXPECT_THAT(printed_, AllOf(HasSubstr("damaged: its header counts"),
+                              HasSubstr("making the cached tokens again")));
   EXPECT_EQ(All(remade), expected);
   // A token that the tokenizer does not have.
   std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(kTokenFileHeader)
@@ -126,7 +127,7 @@ TEST_F(TokenCacheTest, RemakesALostModel) {
   ASSERT_OK(Open().status());
   std::filesystem::remove(path_ + ".model");
   ASSERT_OK(Open().status());
-  EXPECT_THAT(said_, HasSubstr("training the tokenizer"));
+  EXPECT_THAT(printed_, HasSubstr("training the tokenizer"));
   EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
 }
 

@@ -98,7 +98,7 @@ TEST_F(TokenFileTest, NamesATokenOutsideTheVocabulary) {
   EXPECT_OK(CheckVocabulary(tokens, 50257, "x.bin"));
   EXPECT_THAT(
       CheckVocabulary(tokens, 50256, "x.bin"),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("x.bin: it holds token 50256")));
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("x.bin: it contains token 50256")));
 }
 
 // llm.c files that were cut, extended or changed anywhere are refused, or return tokens of the

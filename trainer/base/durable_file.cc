@@ -34,7 +34,7 @@ absl::Status SyncDirectory(const std::string& directory) {
   const int error = errno;
   if (fd >= 0) close(fd);
   if (synced) return absl::OkStatus();
-  return absl::ErrnoToStatus(error, absl::StrCat("sync the directory ", directory));
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot sync the directory ", directory));
 }
 
 absl::Status CreateDirectories(const std::string& path) {
@@ -44,9 +44,10 @@ absl::Status CreateDirectories(const std::string& path) {
     std::error_code error;
     if (!fs::create_directory(made, error) && !error) continue;
     if (error == std::errc::file_exists || error == std::errc::not_a_directory) {
-      return absl::ErrnoToStatus(ENOTDIR, absl::StrCat("create ", path, ": ", made.string()));
+      return absl::ErrnoToStatus(ENOTDIR,
+                                 absl::StrCat("cannot create ", path, ": ", made.string()));
     }
-    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot create ", path));
     if (absl::Status synced = SyncDirectory(ParentOf(made)); !synced.ok()) return synced;
   }
   return absl::OkStatus();
@@ -57,7 +58,7 @@ absl::StatusOr<DurableFile> DurableFile::Create(std::string path) {
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {
     const int error = errno;
-    return absl::ErrnoToStatus(error, absl::StrCat("create ", temporary));
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot create ", temporary));
   }
   return DurableFile(std::move(path), fd);
 }
@@ -72,8 +73,8 @@ DurableFile::~DurableFile() {
   unlink(temporary().c_str());
 }
 
-absl::Status DurableFile::Failure(const char* what, int error) const {
-  return absl::ErrnoToStatus(error, absl::StrCat(what, " ", temporary()));
+absl::Status DurableFile::Failure(const char* verb, int error) const {
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", verb, " ", temporary()));
 }
 
 absl::Status DurableFile::Append(const void* bytes, size_t size) {

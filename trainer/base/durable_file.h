@@ -39,7 +39,7 @@ class DurableFile {
 
  private:
   DurableFile(std::string path, int fd);
-  absl::Status Failure(const char* what, int error) const;
+  absl::Status Failure(const char* verb, int error) const;
 
   const std::string path_;
   int fd_;  // -1: committed, or moved from

@@ -66,7 +66,8 @@ absl::StatusOr<at::Tensor> Find(const Checkpoint& checkpoint, const std::string&
                                 const at::Tensor& like) {
   const auto found = checkpoint.tensors.find(name);
   if (found == checkpoint.tensors.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("the checkpoint has no ", name));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot restore ", name, ": the checkpoint has no such tensor"));
   }
   const at::Tensor& tensor = found->second;
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != like.scalar_type()) {
@@ -74,9 +75,9 @@ absl::StatusOr<at::Tensor> Find(const Checkpoint& checkpoint, const std::string&
       return absl::StrCat(c10::toString(t.scalar_type()), " (", absl::StrJoin(t.sizes(), ", "),
                           ")");
     };
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", describe(tensor),
-                                                   " in the checkpoint, and ", describe(like),
-                                                   " in this model"));
+    return absl::InvalidArgumentError(absl::StrCat("cannot restore ", name, ": it is ",
+                                                   describe(tensor), " in the checkpoint, but ",
+                                                   describe(like), " in this model"));
   }
   return tensor;
 }
@@ -141,21 +142,22 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path) {
   int64_t version = 0;
   if (!Number(file->metadata, kVersionKey, &version)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("read ", path, ": it is not a checkpoint of ranklog-train"));
+        absl::StrCat("cannot read ", path, ": it is not a checkpoint of ranklog-train"));
   }
   if (!file->verified) {
-    return absl::DataLossError(absl::StrCat("read ", path, ": its checksum is missing"));
+    return absl::DataLossError(absl::StrCat("cannot read ", path, ": its checksum is missing"));
   }
   if (version > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("read ", path, ": a newer ranklog-train wrote it, in version ", version,
-                     " of the format; this one reads version ", kVersion));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot read ", path, ": a newer ranklog-train wrote it, in version ", version,
+        " of the format, and this one reads version ", kVersion, "; use the newer ranklog-train"));
   }
   Checkpoint checkpoint;
   auto random = file->tensors.extract(kRandom);
   if (!ParseMetadata(file->metadata, checkpoint) || random.empty() || random.mapped().dim() != 2 ||
       random.mapped().scalar_type() != at::kByte) {
-    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": its metadata is incomplete"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ": its metadata is incomplete"));
   }
   checkpoint.random = std::move(random.mapped());
   checkpoint.tensors = std::move(file->tensors);
@@ -200,7 +202,8 @@ absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model
   }
   for (const auto& [name, tensor] : checkpoint.tensors) {
     if (name.starts_with(kModel) && !parameters.contains(name.substr(std::strlen(kModel)))) {
-      return absl::InvalidArgumentError(absl::StrCat("this model has no ", name));
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot restore ", name, ": this model has no such tensor"));
     }
   }
   for (size_t i = 0; i < values.size(); ++i) parameters[i].value().copy_(values[i]);
@@ -240,8 +243,9 @@ absl::Status SetRandomState(const at::Tensor& state, at::Device device) {
   for (at::Generator& generator : generators) sizes.push_back(StateOf(generator).numel());
   if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != state.numel()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint has a random state of ", state.numel(),
-                     " bytes, from another LibTorch or kind of device"));
+        absl::StrCat("cannot restore the random state: its ", state.numel(),
+                     " bytes are of another LibTorch or kind of device; resume with that one, or "
+                     "start a new training with --init-from and without --resume"));
   }
   const std::vector<at::Tensor> states = state.split_with_sizes(sizes);
   for (size_t i = 0; i < states.size(); ++i) {

@@ -113,19 +113,20 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
   if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
     const int reason = errno;
     if (lock >= 0) close(lock);
-    return absl::ErrnoToStatus(reason, absl::StrCat("write checkpoints to ", path));
+    return absl::ErrnoToStatus(reason, absl::StrCat("cannot write checkpoints to ", path));
   }
   CheckpointDirectory directory(std::move(path), keep, loss_rise, lock);
   const auto waits = [&] {
     if (report) {
-      report(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
+      report(absl::StrCat("waiting up to ", absl::FormatDuration(kLockPatience),
                           " for another training that saves its checkpoints in ", directory.path_));
     }
   };
   if (!Lock(lock, waits)) {
     return absl::UnavailableError(
-        absl::StrCat("another training saves its checkpoints in ", directory.path_,
-                     ": wait for its end, or give another --experiment-name"));
+        absl::StrCat("cannot save checkpoints in ", directory.path_,
+                     ": another training saves there; wait for its end, or give another "
+                     "--experiment-name"));
   }
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path_, error)) {
@@ -171,7 +172,7 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
     if (checkpoint.ok() && checkpoint->step != step) {
       checkpoint = absl::InvalidArgumentError(
-          absl::StrCat("read ", path, ": it is of step ", checkpoint->step));
+          absl::StrCat("cannot read ", path, ": it is of step ", checkpoint->step));
     }
     if (checkpoint.ok()) return Found{path, *std::move(checkpoint)};
     if (!absl::IsDataLoss(checkpoint.status()) && !absl::IsInvalidArgument(checkpoint.status())) {
@@ -181,8 +182,9 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
   }
   if (steps.empty()) return std::nullopt;
   return absl::DataLossError(absl::StrCat(
-      "no checkpoint in ", path_,
-      " can be read: restore one, or start a new run without --resume, which keeps these files"));
+      "cannot resume from ", path_,
+      ": none of its checkpoints can be read; restore one, or start a new run without --resume, "
+      "which keeps these files"));
 }
 
 absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
@@ -201,8 +203,8 @@ absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
     std::filesystem::rename(file, target + "/" + file.filename().string(), error);
   }
   if (error) {
-    return absl::ErrnoToStatus(error.value(),
-                               absl::StrCat("move the earlier run's checkpoints to ", target));
+    return absl::ErrnoToStatus(
+        error.value(), absl::StrCat("cannot move the earlier run's checkpoints to ", target));
   }
   // In this order, a power cut loses no name.
   if (status.ok()) status = SyncDirectory(target);

@@ -38,7 +38,7 @@ std::string RandomName() {
 // Whether the checkpoint belongs to the training of the file.
 bool IsOf(const Checkpoint& checkpoint, const RunFile& file) {
   return checkpoint.experiment_id == file.experiment_id &&
-         (checkpoint.run_id == file.run_id || checkpoint.run_id == file.asked_id);
+         (checkpoint.run_id == file.run_id || checkpoint.run_id == file.requested_id);
 }
 
 // The number N of an id "{first_id}-N", or of an id that the daemon derives from it; 0 for any
@@ -60,7 +60,7 @@ std::optional<RunFile> LastRun(const RunInputs& inputs) {
   return RunFile{.experiment = checkpoint.experiment,
                  .experiment_id = checkpoint.experiment_id,
                  .run_id = checkpoint.run_id,
-                 .asked_id = checkpoint.run_id,
+                 .requested_id = checkpoint.run_id,
                  .settled = true,
                  .number = inputs.file ? inputs.file->number : inputs.earlier_runs};
 }
@@ -84,12 +84,12 @@ RunFile NewRun(const RunInputs& inputs, bool own, bool foreign) {
     const RunFile& file = *inputs.file;
     run.experiment_id = file.experiment_id;
     before = std::max({file.number, NumberOf(file.run_id, inputs.first_id),
-                       NumberOf(file.asked_id, inputs.first_id)});
+                       NumberOf(file.requested_id, inputs.first_id)});
   }
   run.number = before + 1;
   run.run_id = inputs.first_id;
   if (before > 0) absl::StrAppend(&run.run_id, "-", run.number);
-  run.asked_id = run.run_id;
+  run.requested_id = run.run_id;
   return run;
 }
 
@@ -98,23 +98,25 @@ RunFile NewRun(const RunInputs& inputs, bool own, bool foreign) {
 absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
   const std::string path = RunFilePath(directory);
   std::ifstream stream(path);
-  if (!stream) return absl::NotFoundError(absl::StrCat("open ", path, ": ", std::strerror(errno)));
+  if (!stream)
+    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   try {
     const json content = json::parse(stream);
-    return RunFile{.experiment = content.at("experiment"),
-                   .experiment_id = content.at("experiment_id"),
-                   .run_id = content.at("run_id"),
-                   .asked_id = content.at("asked_id"),
-                   .settled = content.at("settled"),
-                   .number = content.at("number")};
+    return RunFile{
+        .experiment = content.at("experiment"),
+        .experiment_id = content.at("experiment_id"),
+        .run_id = content.at("run_id"),
+        .requested_id = content.at(content.contains("asked_id") ? "asked_id" : "requested_id"),
+        .settled = content.at("settled"),
+        .number = content.at("number")};
   } catch (const json::exception&) {
-    return absl::DataLossError(absl::StrCat("read ", path, ": it is damaged"));
+    return absl::DataLossError(absl::StrCat("cannot read ", path, ": it is damaged"));
   }
 }
 
 absl::Status WriteRunFile(const std::string& directory, const RunFile& file) {
   const json content = {{"experiment", file.experiment}, {"experiment_id", file.experiment_id},
-                        {"run_id", file.run_id},         {"asked_id", file.asked_id},
+                        {"run_id", file.run_id},         {"requested_id", file.requested_id},
                         {"settled", file.settled},       {"number", file.number}};
   const std::string text = content.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   absl::StatusOr<DurableFile> written = DurableFile::Create(RunFilePath(directory));
@@ -145,7 +147,7 @@ RunChoice ChooseRun(const RunInputs& inputs) {
   if (choice.unsettled || (!choice.continues && inputs.requeued)) {
     choice.file.run_id = absl::StrCat(inputs.first_id, "-", RandomName());
     choice.file.settled = true;
-    if (!choice.unsettled) choice.file.asked_id = choice.file.run_id;
+    if (!choice.unsettled) choice.file.requested_id = choice.file.run_id;
   }
   if (choice.file.experiment_id.empty()) choice.file.experiment_id = RandomName();
   choice.file.experiment = inputs.experiment;

@@ -18,7 +18,7 @@ struct RunFile {
   std::string experiment = {};     // its directory: absolute, without "." and ".."
   std::string experiment_id = {};  // random, created with the directory; moves and copies keep it
   std::string run_id = {};         // as the daemon returned it; until then, the requested id
-  std::string asked_id = {};       // the first requested id; older checkpoints may contain it
+  std::string requested_id = {};   // the first requested id; older checkpoints may contain it
   // run_id certainly belongs to this training: a daemon returned it, or it has a random part.
   bool settled = false;
   int64_t number = 0;  // how many runs the experiment had, this one included

@@ -99,7 +99,7 @@ class SummedReader {
       const ssize_t got = read(fd_, next, std::min(size, kReadBytes));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return Failure(errno);
-      if (got == 0) return Damaged("it was cut off while it was read");
+      if (got == 0) return Damaged("it was truncated while it was read");
       sum_ = AddToChecksum(sum_, next, static_cast<size_t>(got));
       next += got;
       size -= static_cast<size_t>(got);
@@ -111,15 +111,15 @@ class SummedReader {
   uint32_t sum() const { return sum_; }
 
   absl::Status Damaged(const std::string& why) const {
-    return absl::DataLossError(absl::StrCat("read ", path_, ": ", why));
+    return absl::DataLossError(absl::StrCat("cannot read ", path_, ": ", why));
   }
   absl::Status NoFormat(const std::string& why) const {
-    return absl::InvalidArgumentError(absl::StrCat("read ", path_, ": ", why));
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path_, ": ", why));
   }
 
  private:
   absl::Status Failure(int error) const {
-    return absl::ErrnoToStatus(error, absl::StrCat("read ", path_));
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path_));
   }
 
   const std::string path_;
@@ -134,7 +134,8 @@ absl::StatusOr<std::vector<Entry>> Layout(const SafeTensors& content) {
   std::vector<Entry> entries;
   for (const auto& [name, tensor] : content.tensors) {
     if (name == kMetadata || name == kChecksum) {
-      return absl::InvalidArgumentError(absl::StrCat("a tensor cannot have the name ", name));
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot write tensor ", name, ": the name is reserved"));
     }
     entries.push_back({.name = name, .type = tensor.scalar_type(), .shape = tensor.sizes().vec()});
   }
@@ -162,9 +163,9 @@ absl::StatusOr<std::string> Header(const std::vector<Entry>& entries,
     const auto type = std::find_if(kTypes.begin(), kTypes.end(),
                                    [&](const DType& type) { return type.type == entry.type; });
     if (type == kTypes.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("the tensor ", entry.name, " is of type ",
-                                                     c10::toString(entry.type),
-                                                     ", which safetensors has not"));
+      return absl::InvalidArgumentError(absl::StrCat("cannot write tensor ", entry.name,
+                                                     ": safetensors does not support its type, ",
+                                                     c10::toString(entry.type)));
     }
     header[entry.name] = {
         {"dtype", type->name}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
@@ -231,7 +232,7 @@ absl::StatusOr<std::vector<Entry>> ReadHeader(SummedReader& file,
   std::string text(length, '\0');
   if (absl::Status status = file.Read(text.data(), text.size()); !status.ok()) return status;
   const json header = ParseHeader(text);
-  if (header.is_null()) return file.NoFormat("its header is not one of safetensors");
+  if (header.is_null()) return file.NoFormat("its header is not a safetensors header");
 
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
@@ -241,9 +242,11 @@ absl::StatusOr<std::vector<Entry>> ReadHeader(SummedReader& file,
       entries.push_back(*std::move(entry));
       continue;
     }
-    if (!value.is_object()) return file.NoFormat("its metadata are not texts");
+    if (!value.is_object())
+      return file.NoFormat("its metadata contains a value that is not a text");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) return file.NoFormat("its metadata are not texts");
+      if (!text.is_string())
+        return file.NoFormat("its metadata contains a value that is not a text");
       metadata[key] = text.get<std::string>();
     }
   }
@@ -252,12 +255,12 @@ absl::StatusOr<std::vector<Entry>> ReadHeader(SummedReader& file,
   });
   uint64_t end = 0;
   for (const Entry& entry : entries) {
-    if (entry.begin != end) return file.NoFormat("its tensors overlap, or leave a hole");
+    if (entry.begin != end) return file.NoFormat("its tensors overlap, or leave a gap");
     end = entry.end;
   }
   const uint64_t data_size = file.size() - kLengthBytes - length;
   if (end != data_size) {
-    return file.Damaged(absl::StrCat("its tensors take ", end, " bytes, and it has ", data_size));
+    return file.Damaged(absl::StrCat("its tensors need ", end, " bytes, but it has ", data_size));
   }
   return entries;
 }

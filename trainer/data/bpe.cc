@@ -153,8 +153,8 @@ int WriteTokens(const SentencePieceProcessor& pieces, const std::string& text,
     reported = lines.read();
     std::cout << "at " << reported << std::endl;
   }
-  if (lines.failed()) return Fail("read " + text + ": " + std::strerror(errno));
-  if (!tokens.flush()) return Fail("write " + path + ": " + std::strerror(errno));
+  if (lines.failed()) return Fail("cannot read " + text + ": " + std::strerror(errno));
+  if (!tokens.flush()) return Fail("cannot write " + path + ": " + std::strerror(errno));
   return 0;
 }
 
@@ -165,13 +165,13 @@ int main(int argc, char** argv) {
   if (argc != 5) return Fail("usage: ranklog-bpe TEXT VOCABULARY MODEL TOKENS");
   const std::string text = argv[1], model_path = argv[3];
   std::ifstream size(text, std::ios::binary | std::ios::ate);
-  if (!size) return Fail("open " + text + ": " + std::strerror(errno));
+  if (!size) return Fail("cannot open " + text + ": " + std::strerror(errno));
   std::string model;
   Status status = Train(text, static_cast<uint64_t>(size.tellg()), argv[2], model);
   if (!status.ok()) return Fail(WhyNotTrained(status));
   std::cout << "trained" << std::endl;
   if (!(std::ofstream(model_path, std::ios::binary) << model).flush())
-    return Fail("write " + model_path + ": " + std::strerror(errno));
+    return Fail("cannot write " + model_path + ": " + std::strerror(errno));
 
   SentencePieceProcessor pieces;
   status = pieces.LoadFromSerializedProto(model);

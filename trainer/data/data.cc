@@ -87,9 +87,10 @@ absl::StatusOr<Tokens> LoadText(const DataOptions& options, const std::string& k
 }
 
 absl::Status TooShort(const Corpus& corpus, size_t size, size_t needed) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      corpus.source, " has ", size, " tokens; one step of all ranks takes ", needed,
-      " with what is held out: give a longer text, or a smaller --batch-size or --seq-len"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot train on ", corpus.source, ": it has ", size,
+                   " tokens, but one step of all ranks and the validation need ", needed,
+                   "; give a longer text, or a smaller --batch-size or --seq-len"));
 }
 
 // Moves the end of corpus.train to the validation data.
@@ -133,8 +134,8 @@ absl::StatusOr<Loaded> Load(const DataOptions& options, const std::string& known
   if (corpus.train.size() < needed) return TooShort(corpus, corpus.train.size(), needed);
   if (WindowCount(corpus.validation, options.seq_len) == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        validation, " has ", corpus.validation.size(), " tokens, but a sequence needs ",
-        options.seq_len + 1, "; use a smaller --seq-len"));
+        "cannot validate on ", validation, ": it has ", corpus.validation.size(),
+        " tokens, but a sequence needs ", options.seq_len + 1, "; use a smaller --seq-len"));
   }
   return loaded;
 }
@@ -183,8 +184,9 @@ absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, ProcessGroup& grou
   if (!loaded.ok()) return loaded.status();
   if (loaded->Summary() != theirs) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the data ", options.data, " is not that of rank 0 (cached file, tokens, held out): \"",
-        loaded->Summary(), "\", there \"", theirs, "\"; give all nodes the same files"));
+        "cannot train on ", options.data,
+        ": it differs from the data of rank 0 (cached file, tokens, held out): \"",
+        loaded->Summary(), "\" here, \"", theirs, "\" there; give all nodes the same files"));
   }
   return std::move(loaded->corpus);
 }

@@ -34,9 +34,9 @@ absl::StatusOr<Text> Licences() {
   }
   std::sort(text.files.begin(), text.files.end());  // every node must see the same text
   if (!text.files.empty()) return text;
-  return absl::NotFoundError(absl::StrCat("no built-in text: neither ", kJargon,
-                                          " (package jargon-text) nor ", kLicences,
-                                          " is there; give a file with --data"));
+  return absl::NotFoundError(absl::StrCat("cannot find a built-in text: ", kJargon,
+                                          " (package jargon-text) and ", kLicences,
+                                          " do not exist; give a file with --data"));
 }
 
 // zlib passes through bytes that are not gzipped.
@@ -45,7 +45,8 @@ absl::Status ReadUnpacked(const std::string& path, const TextSink& sink) {
   const GzFile file(gzopen(path.c_str(), "rbe"));
   if (file == nullptr) {
     const int error = errno;
-    return absl::NotFoundError(absl::StrCat("open the text ", path, ": ", std::strerror(error)));
+    return absl::NotFoundError(
+        absl::StrCat("cannot open the text ", path, ": ", std::strerror(error)));
   }
   gzbuffer(file.get(), kPiece);
   std::vector<char> piece(kPiece);
@@ -58,8 +59,8 @@ absl::Status ReadUnpacked(const std::string& path, const TextSink& sink) {
   int error = Z_OK;
   const char* const reason = gzerror(file.get(), &error);
   if (got == 0 && error == Z_OK) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("read the text ", path, ": ", error == Z_ERRNO ? std::strerror(errno) : reason));
+  return absl::DataLossError(absl::StrCat("cannot read the text ", path, ": ",
+                                          error == Z_ERRNO ? std::strerror(errno) : reason));
 }
 
 }  // namespace
@@ -71,11 +72,12 @@ absl::StatusOr<Text> FindText(const std::string& data) {
   const std::string path = builtin ? kJargon : data;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!error && !std::filesystem::is_regular_file(status)) {
-    return absl::InvalidArgumentError(absl::StrCat("open the text ", path, ": not a regular file"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot open the text ", path, ": not a regular file"));
   }
   if (error || access(path.c_str(), R_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("open the text ", path, ": ", error ? error.message() : std::strerror(errno)));
+    return absl::NotFoundError(absl::StrCat("cannot open the text ", path, ": ",
+                                            error ? error.message() : std::strerror(errno)));
   }
   return Text{.name = path, .files = {path}};
 }
@@ -103,7 +105,8 @@ absl::Status ReadFiles(const Text& text, const TextSink& sink) {
       if (absl::Status status = sink(bytes); !status.ok()) return status;
     }
     if (!file.eof()) {
-      return absl::DataLossError(absl::StrCat("read the text ", path, ": ", std::strerror(errno)));
+      return absl::DataLossError(
+          absl::StrCat("cannot read the text ", path, ": ", std::strerror(errno)));
     }
   }
   return absl::OkStatus();

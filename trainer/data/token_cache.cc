@@ -41,7 +41,7 @@ class CacheLock {
  public:
   static absl::StatusOr<CacheLock> Take(const std::string& dir, DataProgress& progress) {
     const absl::Status made = CreateDirectories(dir);
-    if (!made.ok()) return Unusable(dir, "make", std::string(made.message()));
+    if (!made.ok()) return Unusable(dir, "create", std::string(made.message()));
     CacheLock lock(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock.fd_ < 0) return Unusable(dir, "open", std::strerror(errno));
     if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", std::strerror(errno));
@@ -71,7 +71,8 @@ absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& toke
   absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
   std::error_code error;
   if (tokens.ok() && !std::filesystem::exists(absl::StrCat(path, ".model"), error)) {
-    return absl::DataLossError(absl::StrCat(path, ".model is missing"));
+    return absl::DataLossError(
+        absl::StrCat("cannot read the tokens ", path, ": ", path, ".model is missing"));
   }
   if (!tokens.ok()) return tokens;
   const absl::Status checked = CheckVocabulary(*tokens, tokenizer.vocabulary(), path);
@@ -84,7 +85,8 @@ absl::StatusOr<std::string> PlainFile(const Text& text, const std::string& unpac
   if (IsPlainFile(text)) return text.files[0];
   std::ofstream file(unpacked, std::ios::binary);
   const auto failure = [&] {
-    return absl::UnavailableError(absl::StrCat("write ", unpacked, ": ", std::strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("cannot write ", unpacked, ": ", std::strerror(errno)));
   };
   const absl::Status read = ReadText(text, [&](absl::string_view bytes) {
     file.write(bytes.data(), bytes.size());
@@ -121,8 +123,8 @@ absl::StatusOr<std::string> DefaultCacheDir() {
     if (value != nullptr && value[0] == '/') return absl::StrCat(value, below);
   }
   return absl::FailedPreconditionError(
-      "no place for the cache of tokens: set HOME or XDG_CACHE_HOME to an absolute path, or give "
-      "--cache-dir");
+      "cannot choose a directory for the cache of tokens: HOME and XDG_CACHE_HOME are not absolute "
+      "paths; set one of them, or give --cache-dir");
 }
 
 absl::StatusOr<std::string> TokenFileName(const Text& text, const Tokenizer& tokenizer) {
@@ -138,7 +140,7 @@ absl::StatusOr<std::string> TokenFileName(const Text& text, const Tokenizer& tok
   if (!read.ok()) return read;
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   good = good && EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) == 1;
-  if (!good) return absl::InternalError("OpenSSL has no SHA-256");
+  if (!good) return absl::InternalError("cannot hash the text: OpenSSL has no SHA-256");
   return absl::StrCat(absl::BytesToHexString(absl::string_view(
                           reinterpret_cast<const char*>(digest.data()), kKeyBytes)),
                       ".bin");
@@ -159,8 +161,7 @@ absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::strin
   tokens = OpenCached(path, tokenizer);  // another process may have made it during the wait
   if (tokens.ok()) return tokens;
   if (!absl::IsNotFound(tokens.status())) {
-    progress.Print(
-        absl::StrCat("the cache is damaged and made again: ", tokens.status().message()));
+    progress.Print(absl::StrCat("making the cached tokens again: ", tokens.status().message()));
   }
   const absl::Time begin = absl::Now();
   const absl::Status made = MakeTokens(path, text, tokenizer, progress);

@@ -20,7 +20,7 @@ constexpr int32_t kHeaderVersion = 1;
 constexpr int32_t kLlama3Magic = 20240801;  // the same header before 32-bit tokens
 
 absl::Status BadFile(absl::StatusCode code, const std::string& path, const std::string& reason) {
-  return absl::Status(code, absl::StrCat("read the tokens ", path, ": ", reason));
+  return absl::Status(code, absl::StrCat("cannot read the tokens ", path, ": ", reason));
 }
 
 // The tokens after a header of llm.c, which is checked.
@@ -44,7 +44,7 @@ absl::StatusOr<Tokens> OpenAfterHeader(const std::string& path, const TokenHeade
                                 expected, " bytes, but the file has ", size));
   }
   if (tokens == 0) {
-    return BadFile(absl::StatusCode::kInvalidArgument, path, "it holds no tokens");
+    return BadFile(absl::StatusCode::kInvalidArgument, path, "it has no tokens");
   }
   return Tokens::Map(path, 2, sizeof header);
 }
@@ -72,8 +72,8 @@ absl::Status CheckVocabulary(const Tokens& tokens, int64_t vocabulary, const std
   if (largest < vocabulary) return absl::OkStatus();
   return BadFile(
       absl::StatusCode::kInvalidArgument, path,
-      absl::StrCat("it holds token ", largest, ", the vocabulary has 0 to ", vocabulary - 1,
-                   "; it must be uint16 tokens of GPT-2, as nanoGPT and llm.c write"));
+      absl::StrCat("it contains token ", largest, ", but the vocabulary has 0 to ", vocabulary - 1,
+                   "; give uint16 tokens of GPT-2, as nanoGPT and llm.c write them"));
 }
 
 absl::Status WriteTokenFileHeader(const std::string& path) {
@@ -81,14 +81,14 @@ absl::Status WriteTokenFileHeader(const std::string& path) {
   const uint64_t size = std::filesystem::file_size(path, error);
   const uint64_t tokens = error || size < kTokenFileHeader ? 0 : (size - kTokenFileHeader) / 2;
   if (tokens > std::numeric_limits<int32_t>::max()) {
-    return absl::OutOfRangeError(absl::StrCat("write ", path, ": ", tokens,
-                                              " tokens; a file of llm.c's format holds 2^31 - 1"));
+    return absl::OutOfRangeError(absl::StrCat("cannot write ", path, ": it has ", tokens,
+                                              " tokens, but llm.c's format allows 2^31 - 1"));
   }
   const TokenHeader header = {kMagic, kHeaderVersion, static_cast<int32_t>(tokens)};
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.write(reinterpret_cast<const char*>(header.data()), sizeof header).flush();
   if (file) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("write ", path, ": ", std::strerror(errno)));
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace ranklog::trainer

@@ -99,7 +99,7 @@ absl::Status WriteBpeTokens(const std::string& path, const std::string& name,
   const std::string program = BpeProgram();
   if (access(program.c_str(), X_OK) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("this build has no tokenizer ", tokenizer.name(), ": ", program,
+        absl::StrCat("cannot use the tokenizer ", tokenizer.name(), ": ", program,
                      " is missing; install libsentencepiece-dev and build again, or use "
                      "--tokenizer bytes"));
   }
@@ -110,7 +110,7 @@ absl::Status WriteBpeTokens(const std::string& path, const std::string& name,
   PipedChild child({program, path, absl::StrCat(tokenizer.pieces), model, tokens});
   if (child.error() != 0) {
     return absl::UnavailableError(
-        absl::StrCat("start ", program, ": ", std::strerror(child.error())));
+        absl::StrCat("cannot start ", program, ": ", std::strerror(child.error())));
   }
   std::string line, reason;
   while (child.Next(line)) {
@@ -126,7 +126,7 @@ absl::Status WriteBpeTokens(const std::string& path, const std::string& name,
   if (status == 0) return absl::OkStatus();
   if (WIFSIGNALED(status)) reason = absl::StrCat("it was killed by signal ", WTERMSIG(status));
   return absl::InvalidArgumentError(
-      absl::StrCat("train the tokenizer ", tokenizer.name(), " on ", name, ": ", reason));
+      absl::StrCat("cannot train the tokenizer ", tokenizer.name(), " on ", name, ": ", reason));
 }
 
 }  // namespace ranklog::trainer

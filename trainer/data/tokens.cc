@@ -117,20 +117,22 @@ absl::StatusOr<Tokens> Tokens::Map(const std::string& path, int width, size_t of
   const MappedFile file(path);
   struct stat info = {};
   if (file.fd < 0 || fstat(file.fd, &info) != 0) {
-    return absl::NotFoundError(absl::StrCat("open ", path, ": ", std::strerror(errno)));
+    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   }
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("open ", path, ": not a regular file"));
+    return absl::InvalidArgumentError(absl::StrCat("cannot open ", path, ": not a regular file"));
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size < offset || (size - offset) % width != 0) {
-    return absl::DataLossError(absl::StrCat("read ", path, ": damaged: it ends inside a token: ",
-                                            size, " bytes, ", width, " per token"));
+    return absl::DataLossError(absl::StrCat("cannot read ", path,
+                                            ": damaged: it ends inside a token: ", size, " bytes, ",
+                                            width, " per token"));
   }
   if (size == offset) return Tokens();
   void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (address == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat("map ", path, ": ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot map ", path, ": ", std::strerror(errno)));
   }
   ExplainBusErrors();
   std::shared_ptr<const void> memory = Watched(address, size, path);

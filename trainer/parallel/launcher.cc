@@ -21,7 +21,7 @@
 namespace ranklog::trainer {
 namespace {
 
-constexpr std::array<int, 3> kHandedOn = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array<int, 3> kForwardedSignals = {SIGINT, SIGTERM, SIGUSR1};
 
 int signal_pipe = -1;  // written by the handler; set while a SignalPipe exists
 
@@ -32,7 +32,7 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
-// Turns the signals in kHandedOn into bytes on a pipe while it exists, and ignores them afterwards:
+// Turns the signals in kForwardedSignals into bytes on a pipe while it exists, and ignores them afterwards:
 // the ranks have determined the exit code by then. Not a mask and a signalfd: a library's thread
 // without the mask would get the signal, which would end the process.
 class SignalPipe {
@@ -43,11 +43,11 @@ class SignalPipe {
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;
-    for (const int handed_on : kHandedOn) sigaction(handed_on, &action, nullptr);
+    for (const int number : kForwardedSignals) sigaction(number, &action, nullptr);
   }
   ~SignalPipe() {
     if (ends_[0] < 0) return;
-    for (const int handed_on : kHandedOn) signal(handed_on, SIG_IGN);
+    for (const int number : kForwardedSignals) signal(number, SIG_IGN);
     close(ends_[0]);
     close(ends_[1]);
   }
@@ -117,11 +117,11 @@ class Ranks {
     // Until the child has removed the handler, it would write its signals to the parent's pipe.
     sigset_t held, before;
     sigemptyset(&held);
-    for (const int signal : kHandedOn) sigaddset(&held, signal);
+    for (const int number : kForwardedSignals) sigaddset(&held, number);
     pthread_sigmask(SIG_BLOCK, &held, &before);
     const pid_t pid = fork();
     if (pid == 0) {  // only calls that are safe after fork() in a process with threads
-      for (const int handed_on : kHandedOn) signal(handed_on, SIG_DFL);
+      for (const int number : kForwardedSignals) signal(number, SIG_DFL);
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) execvpe(argv[0], argv.data(), envp.data());
@@ -133,7 +133,7 @@ class Ranks {
     if (pidfd < 0) {
       const std::string reason = std::strerror(errno);
       if (pid > 0) kill(pid, SIGKILL), waitpid(pid, nullptr, 0);
-      return absl::InternalError(absl::StrCat("start rank ", rank, ": ", reason));
+      return absl::InternalError(absl::StrCat("cannot start rank ", rank, ": ", reason));
     }
     running_[rank] = {pid, pidfd};
     return absl::OkStatus();
@@ -233,7 +233,7 @@ absl::Status Launch(const LaunchOptions& options, int* received) {
   *received = 0;
   SignalPipe signals;
   if (signals.fd() < 0)
-    return absl::InternalError(absl::StrCat("open a pipe: ", std::strerror(errno)));
+    return absl::InternalError(absl::StrCat("cannot open a pipe: ", std::strerror(errno)));
   Ranks ranks(options);
   for (int rank = 0; rank < options.ranks; ++rank) {
     if (absl::Status status = ranks.Start(rank); !status.ok()) return status;

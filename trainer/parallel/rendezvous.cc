@@ -34,7 +34,7 @@ std::pair<int, uint16_t> BindToLoopback() {
   socklen_t size = sizeof address;
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (fd < 0 || bind(fd, any, size) != 0 || getsockname(fd, any, &size) != 0)
-    throw std::system_error(errno, std::generic_category(), "listen on 127.0.0.1");
+    throw std::system_error(errno, std::generic_category(), "cannot listen on 127.0.0.1");
   return {fd, ntohs(address.sin_port)};
 }
 
