@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -57,7 +58,8 @@ absl::Status ReadUnpacked(const std::string& path, const TextSink& sink) {
   }
   // A truncated gzipped file ends early without an error; only gzerror() reports it.
   int error = Z_OK;
-  const char* const reason = gzerror(file.get(), &error);
+  const absl::string_view message = gzerror(file.get(), &error);  // begins with the path
+  const absl::string_view reason = absl::StripPrefix(message, absl::StrCat(path, ": "));
   if (got == 0 && error == Z_OK) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("cannot read the text ", path, ": ",
                                           error == Z_ERRNO ? std::strerror(errno) : reason));
