@@ -16,8 +16,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "ranklog/v1/places.h"
@@ -31,6 +34,7 @@
 #include "service/daemon/process.h"
 #include "service/daemon/systemd_notify.h"
 #include "service/daemon/watchdog.h"
+#include "service/ingest/control_channel.h"
 #include "service/ingest/server/listen_socket.h"
 #include "service/storage/store_file.h"
 
@@ -70,8 +74,23 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
   return End::kSignal;
 }
 
-std::string AnswersAlready(const std::string& path) {
-  return "a daemon already answers at " + path;
+// The end of --background if another daemon has the socket. With one candidate for the state
+// directory, the user chose it, so a daemon of another directory is not the one that was wanted.
+struct Answered {
+  int exit_code = 0;
+  std::string text;
+};
+Answered AnsweredBy(const ranklog::ingest::SocketHolder& holder,
+                    const std::vector<std::string>& state_dirs) {
+  std::error_code ignored;
+  const bool elsewhere =
+      !holder.state_dir.empty() && state_dirs.size() == 1 &&
+      !std::filesystem::equivalent(holder.state_dir, state_dirs.front(), ignored);
+  return {elsewhere ? 1 : 0,
+          fmt::format("{} daemon already {}; its {}; to replace it, run first: {}",
+                      elsewhere ? "another" : "a", holder.Text(),
+                      elsewhere ? "state directory and options stay" : "options stay",
+                      holder.StopCommand())};
 }
 
 // Whether another daemon that holds the store or the address answers there soon. It may have been
@@ -83,6 +102,14 @@ bool AnotherStarts(const std::string& path) {
     absl::SleepFor(kOtherPoll);
   }
   return true;
+}
+
+// Names the daemon, if that is why this one cannot start.
+absl::Status NameHolder(const absl::Status& why, const std::string& path) {
+  if (!absl::StartsWith(why.message(), ranklog::ingest::kOtherAnswers)) return why;
+  const auto holder = ranklog::ingest::HolderOfSocket(path);
+  return absl::AlreadyExistsError(
+      fmt::format("another daemon {}; to stop it, run: {}", holder.Text(), holder.StopCommand()));
 }
 
 int CannotStart(const absl::Status& why, ranklog::daemon::Background& background) {
@@ -118,11 +145,13 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
     auto daemon = ranklog::daemon::Daemon::Start(config);
     if (config.background && absl::IsAlreadyExists(daemon.status()) &&
         AnotherStarts(config.socket_path)) {
-      background.Report(0, AnswersAlready(config.socket_path));
-      return 0;
+      const Answered answered =
+          AnsweredBy(ranklog::ingest::HolderOfSocket(config.socket_path), config.state_dirs);
+      background.Report(answered.exit_code, answered.text);
+      return answered.exit_code;
     }
     if (!daemon.ok()) {
-      return CannotStart(daemon.status(), background);
+      return CannotStart(NameHolder(daemon.status(), config.socket_path), background);
     }
     const std::string serves =
         fmt::format("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
@@ -196,8 +225,10 @@ int main(int argc, char** argv) {
   if (parsed.config.background) {
     const std::string& path = parsed.config.socket_path;
     if (ranklog::ingest::SomebodyAnswers(path)) {
-      puts(AnswersAlready(path).c_str());
-      return 0;
+      const Answered answered =
+          AnsweredBy(ranklog::ingest::HolderOfSocket(path), parsed.config.state_dirs);
+      fprintf(answered.exit_code == 0 ? stdout : stderr, "%s\n", answered.text.c_str());
+      return answered.exit_code;
     }
     const auto dir = std::filesystem::path(path).parent_path();
     const absl::Status entered = background.Enter(dir / ranklog::v1::kDaemonLogFile);

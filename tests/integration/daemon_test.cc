@@ -114,7 +114,11 @@ TEST(DaemonTest, SecondDaemonOnSocketFails) {
   const Finished second =
       RunRanklogd({"--state-dir", other.File("state"), "--listen", node.address()});
   EXPECT_EQ(second.code, 1);
-  EXPECT_THAT(second.output, HasSubstr("another daemon answers"));
+  EXPECT_THAT(
+      second.output,
+      HasSubstr("another daemon answers at " + node.socket() + ": pid " +
+                std::to_string(node.daemon().pid()) + ", state directory " + node.state_dir() +
+                "; to stop it, run: ranklog stop --state-dir " + node.state_dir()));
 }
 
 // Starts a daemon with a listening socket at the node's address, like systemd.
@@ -186,12 +190,18 @@ TEST(DaemonTest, BackgroundReturnsOnceServing) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   const Finished again = RunRanklogd(flags);
   EXPECT_EQ(again.code, 0);
-  EXPECT_THAT(again.output, HasSubstr("a daemon already answers at " + node.socket()));
+  EXPECT_THAT(again.output,
+              AllOf(HasSubstr("a daemon already answers at " + node.socket() + ": pid "),
+                    HasSubstr("state directory " + node.state_dir() + "; its options stay")));
   const TempDir other;
   const Finished elsewhere = RunRanklogd(
       {"--background", "--state-dir", node.state_dir(), "--listen", "unix:" + other.File("s")});
   EXPECT_EQ(elsewhere.code, 1);
   EXPECT_THAT(elsewhere.output, HasSubstr("ranklogd: cannot start: " + node.state_dir()));
+  const Finished not_asked =
+      RunRanklogd({"--background", "--state-dir", other.File("state"), "--listen", node.address()});
+  EXPECT_EQ(not_asked.code, 1);
+  EXPECT_THAT(not_asked.output, HasSubstr("its state directory and options stay"));
   const auto ranklog = [&](const std::string& command) {
     return RunToEnd({RANKLOG_CLI, command, "--address", node.address()});
   };

@@ -74,18 +74,16 @@ Finding CheckDaemon(const Globals& globals, const std::string& dir) {
 }
 
 absl::optional<Finding> CheckOtherDaemon(const Globals& globals, const std::string& dir) {
-  const std::vector<std::string> addresses =
-      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
-  for (const std::string& address : addresses) {
-    const absl::StatusOr<DaemonStatus> daemon = AskDaemon(address);
-    if (daemon.ok()) {
-      return Finding{"elsewhere",
-                     {{"pid", daemon->pid}, {"address", address}, {"state_dir", daemon->state_dir}},
-                     absl::StrCat("pid ", daemon->pid, " answers at ", address, " and keeps ",
-                                  Printable(daemon->state_dir)),
-                     absl::StrCat("ranks send their rows to that daemon, so they are not in ", dir,
-                                  "; run: ranklog doctor --address ", address)};
-    }
+  if (const auto daemon = FindOtherDaemon(dir, globals.address)) {
+    return Finding{
+        "elsewhere",
+        {{"pid", daemon->pid}, {"address", daemon->address}, {"state_dir", daemon->state_dir}},
+        absl::StrCat("pid ", daemon->pid, " answers at ", daemon->address, " and keeps ",
+                     Printable(daemon->state_dir)),
+        absl::StrCat("ranks send their rows to that daemon, so they are not in ", dir,
+                     "; run: ranklog doctor --address ", daemon->address)};
+  }
+  for (const std::string& address : AddressesOfRanks(globals.address)) {
     if (!TimedOut(address)) continue;
     return Finding{"elsewhere",
                    {{"pid", TimedOutPid(address)}, {"address", address}},

@@ -1,11 +1,6 @@
 #include "service/cli/node/daemon_status.h"
 
-#include <errno.h>
-#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,15 +22,14 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/clock.h"
 #include "service/base/number_text.h"
-#include "service/base/ownership.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/ingest/control_channel.h"
 #include "service/storage/state_lock.h"
 
 namespace ranklog::cli {
 namespace {
 
-// The daemon is on this node and needs no I/O to answer.
-constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kCommitPatience = std::chrono::seconds(10);  // same as for the rank's Finish()
 
 constexpr auto kRemembered = absl::Seconds(1);  // so that one command waits for only one timeout
@@ -52,43 +46,11 @@ std::map<std::string, Silence>& Silent() {
   return *silent;
 }
 
-// The same check as a rank makes before it sends a key. In a directory that others may write, any
-// user could listen.
-bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  *pid = peer.pid;
-  return IsOursOrRoots(peer.uid) ||
-         v1::IsOwnDirectory(std::filesystem::path(path).parent_path(), 022);
-}
-
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
-                                                       int64_t* pid = nullptr) {
-  const auto failed = [&](absl::string_view why) {
-    return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": ", why));
-  };
-  const std::string path = address.substr(sizeof kUnix - 1);
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof name.sun_path)
-    return failed("not the path of a socket");
-  path.copy(name.sun_path, sizeof name.sun_path - 1);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return failed(strerror(errno));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
-    const int error = errno;
-    close(fd);
-    return failed(strerror(error));
-  }
-  int64_t listener = 0;
-  const bool ours = IsOurDaemon(fd, path, &listener);
-  if (pid != nullptr) *pid = listener;
-  if (!ours) {
-    close(fd);
-    return failed("the process that listens there belongs to another user");
-  }
-  return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // takes ownership of `fd`
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address, int64_t* pid) {
+  auto channel = ingest::ConnectToDaemon(address.substr(sizeof kUnix - 1), pid);
+  if (channel.ok()) return channel;
+  return absl::UnavailableError(
+      absl::StrCat("no daemon answers at ", address, ": ", channel.status().message()));
 }
 
 // Whether the process is a daemon. If not, it may be systemd, which bound the socket for a daemon.
@@ -118,11 +80,8 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (TimedOut(address)) return silence(TimedOutPid(address));
   int64_t pid = 0;
   ASSIGN_OR_RETURN(const auto channel, Connect(address, &pid));
-  const auto stub = v1::Control::NewStub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kPatience);
   v1::StatusReply reply;
-  const grpc::Status status = stub->Status(&context, {}, &reply);
+  const grpc::Status status = ingest::AskStatus(channel, &reply);
   Silent().erase(address);
   if (status.error_code() == grpc::DEADLINE_EXCEEDED) {
     Silent()[address] = {pid, SteadyNow() + kRemembered};
@@ -170,9 +129,7 @@ int64_t TimedOutPid(const std::string& address) {
 }
 
 std::string TimedOutAddress(int64_t pid, const std::string& address) {
-  const std::vector<std::string> addresses =
-      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
-  for (const std::string& candidate : addresses) {
+  for (const std::string& candidate : AddressesOfRanks(address)) {
     const auto silent = Silent().find(candidate);
     if (silent == Silent().end()) continue;
     if (silent->second.pid == pid || !IsDaemon(silent->second.pid)) return candidate;
@@ -191,6 +148,10 @@ std::vector<std::string> UsualAddresses() {
   return StandardAddresses();
 }
 
+std::vector<std::string> AddressesOfRanks(const std::string& address) {
+  return address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+}
+
 std::vector<std::string> StandardAddresses() {
   std::vector<std::string> addresses;
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
@@ -201,15 +162,31 @@ std::vector<std::string> StandardAddresses() {
 }
 
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {
-  const std::vector<std::string> addresses =
-      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
-  for (const std::string& candidate : addresses) {
+  for (const std::string& candidate : AddressesOfRanks(address)) {
     const auto daemon = AskDaemon(candidate);
     if (!daemon.ok()) continue;
     std::error_code ignored;
     if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
   }
   return absl::nullopt;
+}
+
+absl::optional<DaemonStatus> FindOtherDaemon(const std::string& state_dir,
+                                             const std::string& address) {
+  if (storage::StateLock::Holder(state_dir) != 0) return absl::nullopt;
+  for (const std::string& candidate : AddressesOfRanks(address)) {
+    auto daemon = AskDaemon(candidate);
+    std::error_code ignored;
+    if (!daemon.ok()) continue;
+    if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) continue;
+    return *std::move(daemon);
+  }
+  return absl::nullopt;
+}
+
+std::string OtherDaemonText(const DaemonStatus& daemon) {
+  return absl::StrCat("the daemon that ranks find, pid ", daemon.pid, " at ", daemon.address,
+                      ", keeps ", Printable(daemon.state_dir));
 }
 
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address) {
@@ -298,7 +275,8 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
 
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
                             const std::map<std::string, std::string>& credentials) {
-  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  int64_t pid = 0;
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address, &pid));
   const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
@@ -312,7 +290,8 @@ absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::
 }
 
 absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, storage::Removal removal) {
-  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  int64_t pid = 0;
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address, &pid));
   const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);

@@ -70,13 +70,22 @@ std::string TimeoutText(int64_t pid, const std::string& address);
 // The addresses where a rank looks for its daemon: only $RANKLOG_ADDRESS if it is set, else the
 // standard addresses that exist, best first.
 std::vector<std::string> UsualAddresses();
+// `address` if it is not empty, else UsualAddresses().
+std::vector<std::string> AddressesOfRanks(const std::string& address);
 std::vector<std::string> StandardAddresses();
 
 // The daemon of `state_dir` if it listens at `address`. If `address` is empty, at one of
 // UsualAddresses().
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
 
-// The same, for callers that need the daemon that holds `state_dir`.
+// A daemon that listens at one of AddressesOfRanks() but keeps another directory, if no daemon
+// holds `state_dir`. It has the ranks' rows, and commands for `state_dir` do not show them.
+absl::optional<DaemonStatus> FindOtherDaemon(const std::string& state_dir,
+                                             const std::string& address);
+// "the daemon that ranks find, pid 12 at ADDRESS, keeps DIR"
+std::string OtherDaemonText(const DaemonStatus& daemon);
+
+// The same as FindDaemon(), for callers that need the daemon that holds `state_dir`.
 //   kUnavailable  it does not answer; the message names the process that holds the directory
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
 

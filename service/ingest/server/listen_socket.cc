@@ -93,7 +93,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   }
   RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
   if (SomebodyAnswers(path)) {
-    return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
+    return absl::AlreadyExistsError(absl::StrCat(kOtherAnswers, path));
   }
   // Whatever another user put there before the directory was ours alone is replaced.
   struct stat there {};

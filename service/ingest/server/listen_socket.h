@@ -15,6 +15,9 @@ namespace ranklog::ingest {
 
 inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, including the final zero
 
+// The start of the message of Bind()'s kAlreadyExists.
+inline constexpr char kOtherAnswers[] = "another daemon answers at ";
+
 // Whether a process listens at this path.
 bool SomebodyAnswers(const std::string& path);
 // Whether systemd listens at this path, for a unit of its own.
