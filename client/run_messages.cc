@@ -1,5 +1,7 @@
 // The messages to the user of a run: the facts for UserMessages, and when they are collected.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -22,6 +24,15 @@ constexpr std::chrono::milliseconds kPrintInterval{250};
 constexpr std::chrono::seconds kStall{1};
 // Rows that were refused in an outage may be counted this long after it.
 constexpr std::chrono::seconds kOutageEnds{2};
+
+// Whether a daemon's state directory is not the one that was asked for. False if none was, or if
+// the daemon's is not visible here, as in another container.
+bool IsOtherDirectory(const std::string& asked, const std::string& daemons) {
+  struct stat ours {};
+  struct stat its {};
+  if (asked.empty() || daemons.empty() || stat(daemons.c_str(), &its) != 0) return false;
+  return stat(asked.c_str(), &ours) != 0 || ours.st_dev != its.st_dev || ours.st_ino != its.st_ino;
+}
 
 }  // namespace
 
@@ -58,7 +69,10 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   if (message.has_hello()) has_tracker_ = messages_->HasTracker();
   if (messages_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
   std::string trouble = messages_->DaemonTrouble();
+  const std::string& dir = message.hello().state_dir();
+  const bool elsewhere = message.has_hello() && IsOtherDirectory(settings_.state_dir, dir);
   MutexLock lock(StateMutex());
+  if (message.has_hello()) other_state_dir_ = elsewhere ? dir : "";
   run_id_ = messages_->run_id();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();
@@ -71,6 +85,7 @@ UserMessages::Facts RunState::CollectFacts() {
   facts.refusal = invalid_.empty() ? WhyRefused(WriteResult::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
   if (rings_.empty()) facts.no_ring = last_error_;
+  facts.other_state_dir = other_state_dir_;
   facts.unconnected = connection_error_;
   if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
     facts.unconnected = trouble;

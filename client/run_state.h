@@ -160,6 +160,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());
   mutable std::string why_full_ ABSL_GUARDED_BY(StateMutex());
   mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // rows refused then
+  std::string other_state_dir_ ABSL_GUARDED_BY(StateMutex());         // see UserMessages::Facts
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // reported by the daemon
   std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // from the daemon; empty: not known yet
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()

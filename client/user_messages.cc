@@ -59,6 +59,7 @@ std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
 UserMessages::UserMessages(const Settings& settings, Sink sink)
     : strategy_(Name(settings.log_strategy)),
       server_(settings.base_url),
+      asked_state_dir_(settings.state_dir),
       world_size_(settings.world_size.value_or(1)),
       awaits_delivery_(settings.delivery_timeout.count() > 0),
       is_first_(settings.rank.value_or(0) == 0),
@@ -166,7 +167,7 @@ bool UserMessages::PrintDue(Time now, const Facts& facts) {
   // Why the run's id differs from the given one.
   const auto start = troubles_.find("start");
   if (start != troubles_.end()) PrintTrouble(now, &start->second);
-  PrintStart(now, ends);
+  PrintStart(now, ends, facts.other_state_dir);
   CheckProcess(now, facts);
   PrintTroubles(now);
   if (facts.awaits_delivery) PrintDelivery(now);
@@ -243,7 +244,7 @@ std::string UserMessages::Address() const {
   return server_.empty() ? "" : absl::StrCat(" at ", server_);
 }
 
-void UserMessages::PrintStart(Time now, bool ended) {
+void UserMessages::PrintStart(Time now, bool ended, const std::string& other_state_dir) {
   if (!known_ || !is_first_) return;
   if (announced_) {
     if (!url_.empty() && !std::exchange(url_printed_, true)) {
@@ -261,13 +262,20 @@ void UserMessages::PrintStart(Time now, bool ended) {
       remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "), Address())
       : destinations_.empty() ? std::string("has reached the daemon")  // an older version
                               : std::string("is kept on this node");
-  Print(Severity::kInfo, absl::StrCat("run ", run_id_, " (", strategy_, ", ", world_size_,
-                                      world_size_ == 1 ? " rank) " : " ranks) ", where,
-                                      "; look at it: ranklog show ", run_id_[0] == '-' ? "-- " : "",
-                                      run_id_, state_.empty() ? "" : "; ", state_,
-                                      state_.empty() || !HasTracker() || awaits_delivery_
-                                          ? ""
-                                          : ", or set RANKLOG_FINISH=delivered"));
+  std::string flag, elsewhere;
+  if (!other_state_dir.empty()) {
+    flag = absl::StrCat("--state-dir ", other_state_dir, " ");
+    elsewhere =
+        absl::StrCat("; the running daemon keeps ", other_state_dir, ", not ", asked_state_dir_);
+  }
+  Print(Severity::kInfo,
+        absl::StrCat("run ", run_id_, " (", strategy_, ", ", world_size_,
+                     world_size_ == 1 ? " rank) " : " ranks) ", where, "; look at it: ranklog ",
+                     flag, "show ", run_id_[0] == '-' ? "-- " : "", run_id_, elsewhere,
+                     state_.empty() ? "" : "; ", state_,
+                     state_.empty() || !HasTracker() || awaits_delivery_
+                         ? ""
+                         : ", or set RANKLOG_FINISH=delivered"));
 }
 
 void UserMessages::PrintDelivery(Time now) {

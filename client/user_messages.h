@@ -44,6 +44,7 @@ class UserMessages {
     std::string refusal;           // why the last invalid row was refused
     std::string unconnected;       // why no daemon answers; empty if one does
     Time::duration stalled{};      // how long it has taken none of the rows that wait for it
+    std::string other_state_dir;   // of the daemon, if the settings name another one; else empty
     std::string spool_full;        // why the spool had no room for the last row that it refused
     double spool_used = 0;         // of the fullest ring, 0 to 1
     std::string spool_notice;      // why the spool does not lie in the expected place
@@ -91,7 +92,7 @@ class UserMessages {
   void CheckProcess(Time now, const Facts& facts);
   void PrintTroubles(Time now);
   void PrintTrouble(Time now, Trouble* trouble) const;
-  void PrintStart(Time now, bool ended);
+  void PrintStart(Time now, bool ended, const std::string& other_state_dir);
   void PrintDelivery(Time now);
   void PrintEnd(const Facts& facts);
   bool GoesTo(const std::string& kind) const;
@@ -99,6 +100,7 @@ class UserMessages {
 
   const std::string strategy_;
   const std::string server_;
+  const std::string asked_state_dir_;
   const int world_size_;
   const bool awaits_delivery_;  // at the run's end
   const bool is_first_;         // rank 0 prints the job's line

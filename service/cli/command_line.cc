@@ -6,6 +6,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "service/cli/node/globals.h"
 
 namespace ranklog::cli {
 namespace {
@@ -132,7 +133,8 @@ int Program::Main(int argc, char** argv) const {
     return kWrongUsage;
   }
   std::cerr << texts_.name << ": " << status.message()
-            << (absl::IsDataLoss(status) ? "; see `ranklog doctor`" : "") << "\n";
+            << (absl::IsDataLoss(status) ? "; see `" + globals_.Command("doctor") + "`" : "")
+            << "\n";
   return kDidNotWork;
 }
 

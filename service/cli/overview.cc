@@ -82,6 +82,7 @@ uint64_t Overview::Sum(uint64_t query::DestinationReport::*field) const {
 
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   Overview overview;
+  overview.globals = globals;
   ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   if (await_ends) {  // for `./train && ranklog status`
@@ -95,6 +96,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   if (overview.daemon_pid != 0 && !overview.daemon) {
     overview.silent_at = TimedOutAddress(overview.daemon_pid, globals.address);
   }
+  overview.other = FindOtherDaemon(overview.state_dir, globals.address);
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs,
                    query::ReportRuns(*reader, overview.daemon ? overview.daemon->stopped_runs
@@ -159,7 +161,10 @@ std::string SilenceText(const Overview& overview) {
 std::vector<std::string> ProblemsOf(const Overview& overview) {
   std::vector<std::string> problems;
   if (overview.daemon_pid == 0) {
-    problems.push_back("no daemon is running");
+    problems.push_back(overview.other ? absl::StrCat("no daemon is running for ",
+                                                     Printable(overview.state_dir), "; ",
+                                                     OtherDaemonText(*overview.other))
+                                      : "no daemon is running");
   } else if (!overview.daemon) {
     problems.push_back(
         overview.silent_at.empty()
@@ -192,8 +197,8 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
                                     damaged == 1 ? "" : " and others"));
   }
   if (const uint64_t left = LeftRings(overview); left > 0) {
-    problems.push_back(
-        absl::StrCat("the daemon cannot read ", Counted(left, "ring"), " (`ranklog doctor`)"));
+    problems.push_back(absl::StrCat("the daemon cannot read ", Counted(left, "ring"), " (`",
+                                    overview.globals.Command("doctor"), "`)"));
   }
   for (const auto& [report, destination] : SetApart(overview)) {
     problems.push_back(absl::StrCat("the delivery of ", Printable(report->run.run_id), " to ",

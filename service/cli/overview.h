@@ -24,12 +24,14 @@ namespace ranklog::cli {
 inline constexpr absl::Duration kSoon = absl::Hours(24);
 
 struct Overview {
+  Globals globals;  // how the command was called, for the commands in messages
   std::string state_dir;
   int64_t store_bytes = 0;
   int64_t used_bytes = 0;                        // without free pages
   int64_t daemon_pid = 0;                        // 0: no daemon
   std::string silent_at;                         // its address, if it does not answer
   absl::optional<DaemonStatus> daemon;           // its answer, if it could be asked
+  absl::optional<DaemonStatus> other;            // FindOtherDaemon()
   absl::optional<DaemonLog> log;                 // if a rank started the daemon
   std::vector<query::RunReport> runs;            // newest first
   std::vector<std::string> set_aside;            // damaged stores that were set aside

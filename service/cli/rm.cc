@@ -90,10 +90,9 @@ class RunRemoval {
     }
     for (const query::DestinationReport& destination : report.destinations) {
       if (flags_.force || !WaitsFor(report, destination)) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("run ", NameOf(report), ": ", WaitingText(destination),
-                       "; nothing was removed; run `ranklog sync ", NameOf(report),
-                       "` to deliver it, or use --force"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run ", NameOf(report), ": ", WaitingText(destination), "; nothing was removed; run `",
+          globals_.Command("sync " + NameOf(report)), "` to deliver it, or use --force"));
     }
     return absl::OkStatus();
   }

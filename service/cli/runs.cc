@@ -45,7 +45,7 @@ std::string CheckPositive(const std::string& text) {
   return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "must be 1 or more";
 }
 
-std::string DestinationText(const query::DestinationReport& destination) {
+std::string DestinationText(const Globals& globals, const query::DestinationReport& destination) {
   std::string text = absl::StrCat(destination.kind, " ", destination.delivered_rows);
   if (destination.pending_rows > 0) absl::StrAppend(&text, " +", destination.pending_rows);
   if (destination.refused_rows > 0) {
@@ -54,7 +54,9 @@ std::string DestinationText(const query::DestinationReport& destination) {
   if (destination.replayed_rows > 0) {
     absl::StrAppend(&text, " (", destination.replayed_rows, " replayed)");
   }
-  if (destination.set_apart) text += " (set apart: see `ranklog status`)";
+  if (destination.set_apart) {
+    absl::StrAppend(&text, " (set apart: see `", globals.Command("status"), "`)");
+  }
   return text;
 }
 
@@ -64,7 +66,7 @@ std::string WithoutYear(const std::string& time) {
   return time.size() > kYear ? time.substr(kYear, kDayAndTime) : time;
 }
 
-std::string TableOf(const std::vector<query::RunReport>& reports) {
+std::string TableOf(const Globals& globals, const std::vector<query::RunReport>& reports) {
   const auto any = [&](uint64_t model::Run::*rows) {
     return std::any_of(reports.begin(), reports.end(),
                        [rows](const query::RunReport& report) { return report.run.*rows > 0; });
@@ -91,8 +93,8 @@ std::string TableOf(const std::vector<query::RunReport>& reports) {
     if (replayed) row.push_back(absl::StrCat(run.replayed_rows));
     row.push_back(TimeText(run.started_us));
     row.push_back(absl::StrJoin(report.destinations, ", ",
-                                [](std::string* out, const query::DestinationReport& destination) {
-                                  out->append(DestinationText(destination));
+                                [&](std::string* out, const query::DestinationReport& destination) {
+                                  out->append(DestinationText(globals, destination));
                                 }));
     table.AddRow(row);
   }
@@ -109,8 +111,8 @@ std::string TableOf(const std::vector<query::RunReport>& reports) {
       absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
     }
     if (!report.stopped.empty()) {
-      absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))),
-                      ": see `ranklog doctor`\n");
+      absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",
+                      globals.Command("doctor"), "`\n");
     }
   }
   return text;
@@ -153,7 +155,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   } else if (reports.empty()) {
     std::cout << "no runs\n";
   } else {
-    std::cout << TableOf(reports) << WaitingText(reports);
+    std::cout << TableOf(globals, reports) << WaitingText(reports);
     if (left_out > 0) std::cout << "and " << left_out << " older\n";
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
+#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/output/json_text.h"
@@ -82,7 +83,8 @@ bool IsLocal(const query::RunReport& report) {
                      [](const query::DestinationReport& one) { return one.kind == query::kLocal; });
 }
 
-std::string HeadText(const query::RunReport& report, const Terminal& terminal) {
+std::string HeadText(const Globals& globals, const query::RunReport& report,
+                     const Terminal& terminal) {
   const model::Run& run = report.run;
   const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
   // Not negative, even if the clock was set back.
@@ -127,8 +129,10 @@ std::string HeadText(const query::RunReport& report, const Terminal& terminal) {
     }
   }
   if (!run.local_only && IsLocal(report)) {
-    absl::StrAppend(&text, "kept on this node only; run `ranklog sync ", Printable(run.run_id),
-                    " --to wandb` to upload it\n");
+    absl::StrAppend(
+        &text, "kept on this node only; run `",
+        globals.Command(absl::StrCat("sync ", Printable(ShellWord(run.run_id)), " --to wandb")),
+        "` to upload it\n");
   }
   return text;
 }
@@ -204,7 +208,7 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   if (flags.json) {
     text = PrettyJson(RunJson(report, digest));
   } else {
-    text = HeadText(report, terminal) +
+    text = HeadText(globals, report, terminal) +
            SectionText("config", digest.config, /*all=*/true, flags.all, terminal) +
            SectionText("summary", digest.summary, flags.all, flags.all, terminal);
     for (const size_t i : digest.plotted) {

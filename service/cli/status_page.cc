@@ -20,10 +20,17 @@
 namespace ranklog::cli {
 namespace {
 
+std::string SeeDoctor(const Overview& overview) {
+  return absl::StrCat(": see `", overview.globals.Command("doctor"), "`");
+}
+
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   if (overview.daemon_pid == 0) {
     std::string text =
         absl::StrCat(terminal.Dim("not running"), "; stored rows are delivered when one runs");
+    if (overview.other) {
+      absl::StrAppend(&text, "\n        ", terminal.Red(OtherDaemonText(*overview.other)));
+    }
     if (overview.log) {
       const std::string& words = overview.log->last_words;
       if (!words.empty()) absl::StrAppend(&text, "\n        ", terminal.Red(Printable(words)));
@@ -98,11 +105,12 @@ std::string KeepText(const Overview& overview) {
 
 // Clients that the daemon has refused since its start, by reason; empty if there are none.
 std::string RefusedText(const Overview& overview) {
-  constexpr std::pair<const char*, const char*> kKinds[] = {
+  constexpr absl::string_view kUnreadable = "ingest.left_rings";
+  constexpr std::pair<absl::string_view, const char*> kKinds[] = {
       {"accept.refused_user", "of other users"},
       {"accept.refused_protocol", "with another protocol"},
       {"ingest.refused_versions", "of another version"},
-      {"ingest.left_rings", "with an unreadable spool (`ranklog doctor`)"},
+      {kUnreadable, "with an unreadable spool"},
       {"ingest.refused_messages", "malformed"},
       {"ingest.refused_too_large", "with too large a message"},
       {"ingest.refused_shapes", "with too many keys"},
@@ -110,9 +118,12 @@ std::string RefusedText(const Overview& overview) {
   std::vector<std::string> parts;
   for (const auto& [name, kind] : kKinds) {
     if (!overview.daemon) break;
-    const auto counter = overview.daemon->counters.find(name);
+    const auto counter = overview.daemon->counters.find(std::string(name));
     if (counter == overview.daemon->counters.end() || counter->second == 0) continue;
     parts.push_back(absl::StrCat(counter->second, " ", kind));
+    if (name == kUnreadable) {
+      absl::StrAppend(&parts.back(), " (`", overview.globals.Command("doctor"), "`)");
+    }
   }
   return absl::StrJoin(parts, ", ");
 }
@@ -137,8 +148,8 @@ std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
                     overview.left_advice, "\n");
   }
   if (!overview.unaggregated.empty()) {
-    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unaggregated), ": ", kHowToAggregate,
-                    "\n");
+    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unaggregated), ": ",
+                    HowToAggregate(overview.globals), "\n");
   }
   for (const query::RunReport* report : LiveRuns(overview)) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {
@@ -148,15 +159,15 @@ std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
   for (const query::RunReport& report : overview.runs) {
     if (!report.stopped.empty()) {
       absl::StrAppend(&text, "stopped ", terminal.Red(Printable(StoppedText(report))),
-                      ": see `ranklog doctor`\n");
+                      SeeDoctor(overview), "\n");
     }
     for (const std::string& unread : UnreadTexts(report)) {
       absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unread)), "\n");
     }
   }
   for (const std::string& path : overview.damaged_rings) {
-    absl::StrAppend(&text, "damaged ", terminal.Red(Printable(path)),
-                    ", set aside: see `ranklog doctor`\n");
+    absl::StrAppend(&text, "damaged ", terminal.Red(Printable(path)), ", set aside",
+                    SeeDoctor(overview), "\n");
   }
   return text;
 }
@@ -244,7 +255,8 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   text += DaemonLines(overview, terminal);
   text += SetApartText(overview, terminal);
   for (const std::string& path : overview.set_aside) {
-    absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
+    absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside", SeeDoctor(overview),
+                    "\n");
   }
   for (const query::RunReport& report : overview.runs) {
     if (!report.run.refused) continue;

@@ -118,7 +118,12 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
   const int64_t pid = AwaitHolder(dir);
   if (pid == 0) {
-    std::cout << "no daemon is running for " << dir << "\n";
+    std::cout << "no daemon is running for " << dir;
+    if (const auto other = FindOtherDaemon(dir, globals.address)) {
+      std::cout << "; " << OtherDaemonText(*other) << "; to stop that one, run: "
+                << Globals{.state_dir = other->state_dir, .address = ""}.Command("stop");
+    }
+    std::cout << "\n";
     return absl::OkStatus();
   }
   const std::string program = ProgramOf(pid);
@@ -139,9 +144,9 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   const absl::Time deadline = SteadyNow() + timeout;
   while (storage::StateLock::Holder(dir) == pid) {
     if (SteadyNow() > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("process ", pid, " has not ended after ", flags.timeout,
-                       "; the signal was sent; see `ranklog daemon-log`"));
+      return absl::DeadlineExceededError(absl::StrCat("process ", pid, " has not ended after ",
+                                                      flags.timeout, "; the signal was sent; see `",
+                                                      globals.Command("daemon-log"), "`"));
     }
     absl::SleepFor(kStopPoll);
   }

@@ -73,9 +73,10 @@ class Sync {
         state_dir_(state_dir),
         spools_(globals, state_dir),
         choice_(flags.choice),
-        report_(state_dir) {}
+        report_(globals, state_dir) {}
 
   absl::Status Run() {
+    globals_.WarnOfOtherDaemon(state_dir_);
     absl::ParseDuration(flags_.timeout, &timeout_);  // cannot fail: the flag's check accepted it
     const bool left = !FindSpoolsOfDeadRanks(globals_, state_dir_).empty();
     const bool unaggregated = !UnaggregatedRowsText(state_dir_).empty();
@@ -174,7 +175,7 @@ class Sync {
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) ++local;
     }
-    return choice_.ReportLocalRuns(runs.size(), local);
+    return choice_.ReportLocalRuns(globals_, runs.size(), local);
   }
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is

@@ -55,13 +55,14 @@ absl::StatusOr<bool> SyncChoice::ChooseIfOpen(storage::StoreReader& reader, cons
   return true;
 }
 
-absl::Status SyncChoice::ReportLocalRuns(size_t looked_at, uint64_t local) {
+absl::Status SyncChoice::ReportLocalRuns(const Globals& globals, size_t looked_at, uint64_t local) {
   if (local > 0 && AreNamed()) {
     return absl::FailedPreconditionError(
         absl::StrCat(Staying(local, looked_at), "; use --to wandb to upload"));
   }
   if (local > 0 && !std::exchange(reported_local_, true)) {
-    std::cout << Staying(local, looked_at) << "; run `ranklog sync RUN --to wandb` to upload one\n";
+    std::cout << Staying(local, looked_at) << "; run `" << globals.Command("sync RUN --to wandb")
+              << "` to upload one\n";
   }
   return absl::OkStatus();
 }

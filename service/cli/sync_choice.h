@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/cli/node/globals.h"
 #include "service/model/run.h"
 #include "service/query/run_report.h"
 #include "service/storage/store_reader.h"
@@ -37,7 +38,7 @@ class SyncChoice {
   absl::StatusOr<bool> ChooseIfOpen(storage::StoreReader& reader, const model::Run& run);
 
   // Prints that `local` of `looked_at` runs have no tracker. An error if they are named.
-  absl::Status ReportLocalRuns(size_t looked_at, uint64_t local);
+  absl::Status ReportLocalRuns(const Globals& globals, size_t looked_at, uint64_t local);
 
   const std::set<int64_t>& chosen() const { return chosen_; }
   // Reports on the chosen runs.

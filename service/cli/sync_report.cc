@@ -90,8 +90,8 @@ std::string SyncReport::WhatIsLeft(const query::RunReport& report,
                                    const query::DestinationReport& destination) const {
   std::string left;
   if (destination.refused_rows > 0) {
-    absl::StrAppend(&left, ", ", destination.refused_rows, " refused (see `ranklog dead ",
-                    FullName(report.run), "`)");
+    absl::StrAppend(&left, ", ", destination.refused_rows, " refused (see `",
+                    globals_.Command("dead " + FullName(report.run)), "`)");
   }
   if (IsOpen(report, destination)) {
     absl::StrAppend(&left, destination.pending_rows > 0

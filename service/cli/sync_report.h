@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "service/cli/node/globals.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/query/run_report.h"
 
@@ -33,7 +34,9 @@ SyncProgress ProgressOf(const std::vector<query::RunReport>& reports);
 // Prints each error once, when it is new, and at the end a line for each run and destination.
 class SyncReport {
  public:
-  explicit SyncReport(std::string state_dir) : state_dir_(std::move(state_dir)) {}
+  // `globals` must outlive this object.
+  SyncReport(const Globals& globals, std::string state_dir)
+      : globals_(globals), state_dir_(std::move(state_dir)) {}
 
   // Remembers errors from before this command, so that they are not reported as new.
   void LeaveOldErrors(const std::vector<query::RunReport>& reports);
@@ -49,6 +52,7 @@ class SyncReport {
   std::string WhatIsLeft(const query::RunReport& report,
                          const query::DestinationReport& destination) const;
 
+  const Globals& globals_;
   const std::string state_dir_;
   std::string store_error_;  // the error that was printed last; empty: no current error
   // By run and destination: the error that was printed last.

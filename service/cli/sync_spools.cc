@@ -57,9 +57,9 @@ absl::Status SyncSpools::CheckAllTaken() const {
   RETURN_IF_ERROR(CheckLiveRanksHaveADaemon());
   const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
   if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return CheckNoneIsStranded();
-  return absl::UnavailableError(
-      absl::StrCat("not in the store yet: ", UnreadSpoolsText(left),
-                   "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
+  return absl::UnavailableError(absl::StrCat(
+      "not in the store yet: ", UnreadSpoolsText(left),
+      "; a daemon stores them as soon as it can; see its log: ", globals_.Command("daemon-log")));
 }
 
 absl::Status SyncSpools::CheckNoneIsStranded() const {
@@ -69,7 +69,7 @@ absl::Status SyncSpools::CheckNoneIsStranded() const {
                                  spool.advice.empty() ? "" : "; ", spool.advice));
   }
   if (lines.empty()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrJoin(lines, "\n"));
+  return absl::UnavailableError(absl::StrJoin(lines, "\nranklog: "));
 }
 
 absl::Status SyncSpools::CheckLiveRanksHaveADaemon() const {

@@ -62,7 +62,9 @@ struct VerifyFlags {
 
 class Verify {
  public:
-  Verify(const Globals& globals, const VerifyFlags& flags) : globals_(globals), flags_(flags) {}
+  Verify(const Globals& globals, const VerifyFlags& flags) : globals_(globals), flags_(flags) {
+    report_.globals = globals;
+  }
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());

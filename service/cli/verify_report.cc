@@ -215,8 +215,8 @@ query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& d
   }
   if (stored.set_apart) problems.Add(stored.last_error);
   if (stored.refused_rows > 0) {
-    problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused; see `ranklog dead ",
-                              report.run.run.run_id, "`"));
+    problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused; see `",
+                              report.globals.Command("dead " + report.run.run.run_id), "`"));
   }
   if (destination.read_back.has_value()) {
     AddReadBack(*destination.read_back, stored.complete, &problems);

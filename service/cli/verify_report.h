@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "service/cli/node/globals.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/wandb/read_back.h"
 #include "service/query/findings.h"
@@ -22,6 +23,7 @@ struct DestinationCheck {
 };
 
 struct VerifyReport {
+  Globals globals;  // how the command was called, for the commands in messages
   query::RunReport run;
   query::StoreCheck store;
   std::vector<DestinationCheck> destinations;

@@ -94,6 +94,19 @@ TEST_F(UserMessagesTest, PrintsRunLineOnce) {
   EXPECT_THAT(Said(messages), IsEmpty());
 }
 
+TEST_F(UserMessagesTest, RunLineNamesTheOtherStateDirectory) {
+  Settings settings = Job();
+  settings.state_dir = "/asked";
+  UserMessages messages = Make(settings);
+  messages.OnMessage(Hello());
+  UserMessages::Facts facts;
+  facts.other_state_dir = "/kept";
+  EXPECT_THAT(
+      Said(messages, facts),
+      ElementsAre("run job (main, 2 ranks) is kept on this node; look at it: ranklog "
+                  "--state-dir /kept show job; the running daemon keeps /kept, not /asked"));
+}
+
 TEST_F(UserMessagesTest, LearnsTheRunsIdLater) {
   UserMessages messages = Make(Job(/*rank=*/3));
   v1::ServerMessage hello = Hello();

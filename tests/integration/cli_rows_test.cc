@@ -70,7 +70,8 @@ TEST_F(CliTest, ShowPrintsValueOfLatestRow) {
 }
 
 TEST_F(CliTest, ShowSuggestsSyncForLocalRun) {
-  EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("`ranklog sync job2 --to wandb`"));
+  EXPECT_THAT(Ranklog({"show", "other"}).output,
+              HasSubstr("`ranklog --state-dir " + state_dir() + " sync job2 --to wandb`"));
   EXPECT_THAT(Ranklog({"show", "tiny"}).output,
               AllOf(Not(HasSubstr("--to wandb")), HasSubstr("layers 4")));
 }

@@ -22,6 +22,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(DaemonTest, RanksStartedEarlierConnect) {
   Node node;
@@ -119,6 +120,28 @@ TEST(DaemonTest, SecondDaemonOnSocketFails) {
       HasSubstr("another daemon answers at " + node.socket() + ": pid " +
                 std::to_string(node.daemon().pid()) + ", state directory " + node.state_dir() +
                 "; to stop it, run: ranklog stop --state-dir " + node.state_dir()));
+  // Commands for the other directory name the daemon that has the rows, and do not offer a store.
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_STATE_DIR", other.File("asked")},
+                         {"RANKLOG_ADDRESS", node.address()}};
+  for (const char* command : {"runs", "status"}) {
+    const Finished finished = RunToEnd({RANKLOG_CLI, command}, options);
+    EXPECT_EQ(finished.code, 1) << command;
+    EXPECT_THAT(finished.output, AllOf(HasSubstr("keeps " + node.state_dir()),
+                                       HasSubstr("; use --state-dir " + node.state_dir()),
+                                       Not(HasSubstr("create one here"))))
+        << command;
+  }
+  EXPECT_THAT(
+      RunToEnd({RANKLOG_CLI, "stop"}, options).output,
+      HasSubstr("to stop that one, run: ranklog --state-dir " + node.state_dir() + " stop"));
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"},
+                                     {{"RANKLOG_STATE_DIR", other.File("asked")},
+                                      {"RANKLOG_DESTINATIONS", "local"},
+                                      {"RANKLOG_QUIET", "0"}});
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(rank.Output(), HasSubstr("the running daemon keeps " + node.state_dir() + ", not " +
+                                       other.File("asked")));
 }
 
 // Starts a daemon with a listening socket at the node's address, like systemd.

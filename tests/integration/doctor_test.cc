@@ -208,8 +208,9 @@ TEST_F(DoctorTest, UnreachableServerIsReportedWithProxy) {
   EXPECT_THAT(away.output, HasSubstr("not reachable: "));
   options_.environment["http_proxy"] = absl::StrCat("http://me:secret@127.0.0.1:", proxy.number());
   const Finished by_proxy = Doctor();
-  ExpectAdvice(by_proxy, {"through the proxy $http_proxy = http://***@127.0.0.1:",
-                          "env -u http_proxy ranklog doctor"});
+  ExpectAdvice(by_proxy,
+               {"through the proxy $http_proxy = http://***@127.0.0.1:",
+                "env -u http_proxy ranklog --state-dir " + dir_.File("state") + " doctor"});
   EXPECT_THAT(by_proxy.output, Not(HasSubstr("secret")));
 }
 

@@ -245,8 +245,9 @@ TEST_F(SyncTest, OrphanSpoolsAreReported) {
   const std::string text = "300 rows of rank 0 of test:second are only in a spool";
   const Finished doctor = ranklog("doctor");
   EXPECT_EQ(doctor.code, 1);
-  EXPECT_THAT(doctor.output, AllOf(HasSubstr(text), HasSubstr("`ranklog sync`")));
-  EXPECT_THAT(ranklog("status").output, AllOf(HasSubstr(text), HasSubstr("`ranklog sync`")));
+  const std::string command = "run `ranklog --state-dir " + node_.state_dir() + " sync` to store";
+  EXPECT_THAT(doctor.output, AllOf(HasSubstr(text), HasSubstr(command)));
+  EXPECT_THAT(ranklog("status").output, AllOf(HasSubstr(text), HasSubstr(command)));
   const std::vector<std::string> show = {RANKLOG_CLI, "show", "latest", "--state-dir",
                                          node_.state_dir()};
   EXPECT_THAT(RunToEnd(show, options_).output, HasSubstr(text));
@@ -314,18 +315,20 @@ TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
   ASSERT_TRUE(WaitFor([&] { return rank.Output().find("logged") != std::string::npos; }));
   const std::string text =
       "300 rows of rank 0 of test:second can only go to a daemon at " + elsewhere;
-  const std::string advice = "RANKLOG_ADDRESS=" + elsewhere + " ranklog sync";
+  const std::string ranklog = "ranklog --state-dir " + node_.state_dir();
+  const std::string advice = "RANKLOG_ADDRESS=" + elsewhere + " " + ranklog + " sync";
   EXPECT_EQ(Sync({}).code, 0) << "a live rank may find its daemon yet";
   EXPECT_THAT(doctor(), Not(HasSubstr(text)));
   rank.Kill();
   const Finished beside = Sync({});
   EXPECT_EQ(beside.code, 1);
-  EXPECT_THAT(beside.output, AllOf(HasSubstr(text), HasSubstr("ranklog stop; " + advice),
-                                   Not(HasSubstr("nothing waits"))));
-  EXPECT_THAT(doctor(), AllOf(HasSubstr(text), HasSubstr("ranklog stop; " + advice)));
+  EXPECT_THAT(beside.output,
+              AllOf(HasSubstr(text), HasSubstr("; run: " + ranklog + " stop; " + advice),
+                    Not(HasSubstr("nothing waits"))));
+  EXPECT_THAT(doctor(), AllOf(HasSubstr(text), HasSubstr(ranklog + " stop; " + advice)));
   EXPECT_EQ(node_.Terminate(), 0);
   EXPECT_THAT(Sync({}).output,
-              AllOf(HasSubstr(text), HasSubstr(advice), Not(HasSubstr("ranklog stop"))));
+              AllOf(HasSubstr(text), HasSubstr(advice), Not(HasSubstr(" stop; "))));
   options_.environment["RANKLOG_ADDRESS"] = elsewhere;
   EXPECT_EQ(Sync({}).code, 0);
   EXPECT_EQ(node_.GetRun("second").rows, uint64_t{kSyncRows});

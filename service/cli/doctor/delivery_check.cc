@@ -24,10 +24,13 @@ struct Deliveries {
   std::vector<std::string> set_apart;  // reason and advice, for each such run
 };
 
-std::string Advice(const Deliveries& sum, bool daemon_runs) {
+std::string Advice(const Globals& globals, const Deliveries& sum, bool daemon_runs) {
   if (sum.waiting_runs == 0) return "";
   std::string advice;
-  if (!daemon_runs) advice = "no daemon is running: start ranklogd, or run `ranklog sync`";
+  if (!daemon_runs) {
+    advice = absl::StrCat("no daemon is running: start ranklogd, or run `", globals.Command("sync"),
+                          "`");
+  }
   if (!sum.reasons.empty()) {
     absl::StrAppend(&advice, advice.empty() ? "" : "; ",
                     "not delivered: ", Printable(absl::StrJoin(sum.reasons, "; ")));
@@ -40,7 +43,8 @@ std::string Advice(const Deliveries& sum, bool daemon_runs) {
 
 }  // namespace
 
-std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs) {
+std::vector<Finding> CheckDeliveries(const Globals& globals,
+                                     const std::vector<query::RunReport>& runs, bool daemon_runs) {
   std::map<std::string, Deliveries> by_kind;
   for (const query::RunReport& report : runs) {
     for (const query::DestinationReport& destination : report.destinations) {
@@ -65,8 +69,10 @@ std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, 
     findings.push_back({"start",
                         {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
                         absl::StrCat("run ", Printable(report.run.run_id), " was refused"),
-                        absl::StrCat(Printable(report.run.notice), "; run `ranklog sync ",
-                                     Printable(report.run.run_id), " --to wandb` to upload it")});
+                        absl::StrCat(Printable(report.run.notice), "; run `",
+                                     globals.Command(absl::StrCat(
+                                         "sync ", Printable(report.run.run_id), " --to wandb")),
+                                     "` to upload it")});
   }
   for (auto& [kind, sum] : by_kind) {
     sum.reasons = query::WaitingTexts(runs, kind);
@@ -74,8 +80,8 @@ std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, 
         absl::StrCat(Printable(kind), ", ", Counted(sum.runs, "run"), ", ", sum.waiting_runs,
                      " waiting, ", Counted(sum.pending_rows, "row"), " to deliver");
     if (sum.refused_rows > 0) {
-      absl::StrAppend(&text, ", ", Counted(sum.refused_rows, "row"),
-                      " refused (see `ranklog dead RUN`)");
+      absl::StrAppend(&text, ", ", Counted(sum.refused_rows, "row"), " refused (see `",
+                      globals.Command("dead RUN"), "`)");
     }
     findings.push_back({"delivery",
                         {{"kind", kind},
@@ -87,7 +93,7 @@ std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, 
                          {"reasons", sum.reasons},
                          {"set_apart", sum.set_apart}},
                         text,
-                        Advice(sum, daemon_runs)});
+                        Advice(globals, sum, daemon_runs)});
   }
   return findings;
 }

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "service/cli/doctor/finding.h"
+#include "service/cli/node/globals.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {
 
 // One finding for each kind of tracker. It has advice if the last answer for a waiting run was an
 // error, or if rows wait and no process delivers. In addition, one finding for each refused run.
-std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs);
+std::vector<Finding> CheckDeliveries(const Globals& globals,
+                                     const std::vector<query::RunReport>& runs, bool daemon_runs);
 
 }  // namespace ranklog::cli
 

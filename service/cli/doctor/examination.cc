@@ -49,11 +49,11 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
   }
   if (auto ends = CheckSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
   if (auto clients = ListClients(state_dir); clients.has_value()) add({*std::move(clients)});
-  findings.push_back(CheckStore(state_dir));
+  findings.push_back(CheckStore(globals, state_dir));
   const std::vector<query::RunReport> runs = ReadRuns(state_dir);
   add(ListLostRows(runs));
-  add(CheckDeliveries(runs, pid != 0));
-  add(CheckServers(state_dir, runs));
+  add(CheckDeliveries(globals, runs, pid != 0));
+  add(CheckServers(globals, state_dir, runs));
   findings.push_back(CheckClock(runs.empty() ? 0 : runs.front().run.started_us));
   findings.push_back(CheckLimits(ranks));
   findings.push_back(CheckSpoolRoom(ranks));
@@ -74,7 +74,7 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
   if (auto left = CheckUnreadSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
   add(CheckStrandedSpools(globals, state_dir));
   if (const std::string unaggregated = UnaggregatedRowsText(state_dir); !unaggregated.empty()) {
-    findings.push_back({"rows", {{"unmade", unaggregated}}, unaggregated, kHowToAggregate});
+    findings.push_back({"rows", {{"unmade", unaggregated}}, unaggregated, HowToAggregate(globals)});
   }
   for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = CheckRings(dir); spool.has_value()) findings.push_back(*std::move(spool));

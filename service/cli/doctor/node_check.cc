@@ -112,7 +112,8 @@ std::string LastFour(const std::string& key) {
   return absl::StrCat("...", key.size() > 8 ? key.substr(key.size() - 4) : "");
 }
 
-Finding CheckServer(const std::string& base_url, const absl::StatusOr<std::string>& key) {
+Finding CheckServer(const Globals& globals, const std::string& base_url,
+                    const absl::StatusOr<std::string>& key) {
   Finding finding{"tracker", {{"url", base_url}}, Printable(base_url), ""};
   if (key.ok()) {
     finding.data["key"] = LastFour(*key);
@@ -134,7 +135,7 @@ Finding CheckServer(const std::string& base_url, const absl::StatusOr<std::strin
       finding.advice = deliver::Explain(answer);
     } else if (finding.advice.empty() && !proxy.empty()) {
       finding.advice = "check the proxy; to try without it, run: env -u " +
-                       proxy.substr(1, proxy.find(' ') - 1) + " ranklog doctor";
+                       proxy.substr(1, proxy.find(' ') - 1) + " " + globals.Command("doctor");
     }
     return finding;
   }
@@ -236,7 +237,7 @@ Finding CheckClock(int64_t newest_us) {
   return finding;
 }
 
-std::vector<Finding> CheckServers(const std::string& state_dir,
+std::vector<Finding> CheckServers(const Globals& globals, const std::string& state_dir,
                                   const std::vector<query::RunReport>& runs) {
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
@@ -253,7 +254,9 @@ std::vector<Finding> CheckServers(const std::string& state_dir,
   // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
   std::vector<Finding> findings;
-  for (const std::string& url : urls) findings.push_back(CheckServer(url, keys.Find("", url)));
+  for (const std::string& url : urls) {
+    findings.push_back(CheckServer(globals, url, keys.Find("", url)));
+  }
   return findings;
 }
 

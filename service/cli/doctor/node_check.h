@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 #include "service/cli/doctor/finding.h"
 #include "service/cli/node/daemon_status.h"
+#include "service/cli/node/globals.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {
@@ -29,7 +30,7 @@ Finding CheckClock(int64_t newest_us);
 // Checks the keys that a daemon started here would find, and their servers, through the configured
 // proxy. These are the servers of runs that go to W&B, and the public server if there is a key for
 // it. Sends no request if there are neither.
-std::vector<Finding> CheckServers(const std::string& state_dir,
+std::vector<Finding> CheckServers(const Globals& globals, const std::string& state_dir,
                                   const std::vector<query::RunReport>& runs);
 
 // What may end the daemon with process id `pid` before its rows are delivered: the end of a Slurm

@@ -75,7 +75,7 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
 
 }  // namespace
 
-Finding CheckStore(const std::string& dir) {
+Finding CheckStore(const Globals& globals, const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", storage::kStoreFile);
   Finding finding{"store", {{"path", path}}, path, ""};
   auto reader = storage::StoreReader::Open(dir);
@@ -108,8 +108,8 @@ Finding CheckStore(const std::string& dir) {
   } else {
     absl::StrAppend(&finding.text, ", ", damaged_runs.size(), " of them with damaged rows: ",
                     Printable(absl::StrJoin(damaged_runs, " ").substr(0, kMaxNamesBytes)));
-    finding.advice =
-        absl::StrCat("`ranklog verify RUN` lists the rows; ", RecoverAdvice(dir, path));
+    finding.advice = absl::StrCat("`", globals.Command("verify RUN"), "` lists the rows; ",
+                                  RecoverAdvice(dir, path));
   }
   return finding;
 }

@@ -9,13 +9,14 @@
 
 #include "absl/types/optional.h"
 #include "service/cli/doctor/finding.h"
+#include "service/cli/node/globals.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {
 
 // The store in `dir`, and the runs in it with unreadable rows. Reads the whole store, with a
 // progress bar on a terminal.
-Finding CheckStore(const std::string& dir);
+Finding CheckStore(const Globals& globals, const std::string& dir);
 
 // Runs with rows that are missing from the run or were logged twice. Nothing can be done about
 // them.

@@ -28,6 +28,11 @@ struct Globals {
   //
   //   kUnavailable  no daemon answers at `address`
   absl::StatusOr<std::string> StateDir() const;
+  // A subcommand for the same store, for messages: "ranklog --state-dir DIR sync RUN".
+  std::string Command(const std::string& subcommand) const;
+  // Warns on stderr if the ranks' daemon keeps another directory than StateDir(). Does nothing if
+  // the user chose the directory for this command.
+  void WarnOfOtherDaemon(const std::string& dir) const;
   // Opens the store for reading.
   //   kNotFound          there is no store; the message says what to do
   //   kPermissionDenied  it belongs to another user

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
+#include "service/cli/node/globals.h"
 
 namespace ranklog::cli {
 
@@ -29,8 +30,9 @@ absl::Status RunRemover::Remove(int64_t run, storage::Removal removal) {
   const absl::Status removed = RemoveRun(daemon_, run, removal);
   if (!absl::IsUnimplemented(removed)) return removed;
   return absl::UnimplementedError(absl::StrCat(
-      "the daemon has version ", daemon_.version,
-      ", which cannot remove a run; restart it: run `ranklog stop`, then start it again"));
+      "the daemon has version ", daemon_.version, ", which cannot remove a run; restart it: run `",
+      Globals{.state_dir = daemon_.state_dir, .address = ""}.Command("stop"),
+      "`, then start it again"));
 }
 
 absl::Status RunRemover::Sweep() {

@@ -124,7 +124,8 @@ StrandedSpool Unreadable(const std::string& path, const std::string& what,
 // nullopt: it has no rows, or a daemon at `socket_path` or at its own address takes it.
 absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
                                               const std::string& socket_path,
-                                              storage::StoreReader* store, bool daemon_runs) {
+                                              storage::StoreReader* store, const Globals& globals,
+                                              bool daemon_runs) {
   const bool lives = file.locked();
   const auto ring = ingest::SpoolReader::Open(file.fd());
   if (!ring.ok()) {
@@ -161,9 +162,9 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
       absl::StrCat(left == 0 ? "the end" : Counted(left, "row"), " of ", whose,
                    " can only go to a daemon at ", standard ? "the default address" : address,
                    ", where none runs"),
-      absl::StrCat(daemon_runs ? "ranklog stop; " : "",
-                   standard ? "env -u RANKLOG_ADDRESS" : "RANKLOG_ADDRESS=" + address,
-                   " ranklog sync")};
+      absl::StrCat("run: ", daemon_runs ? globals.Command("stop") + "; " : "",
+                   standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ",
+                   globals.Command("sync"))};
 }
 
 bool AnyLives(const std::vector<UnreadSpool>& left) {
@@ -220,12 +221,14 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
   const auto store = storage::StoreReader::Open(state_dir);
   const std::string socket_path = SocketPath(globals);
   const bool daemon_runs = storage::StateLock::Holder(state_dir) != 0;
+  const bool chosen = !globals.state_dir.empty() || !globals.address.empty();
+  const Globals same_store{.state_dir = chosen ? state_dir : "", .address = ""};
   for (const std::string& dir : SpoolDirs(state_dir)) {
     for (const std::string& path : ingest::RingsIn(dir)) {
       const auto file = ingest::RingFile::OpenLeft(path);
       if (!file.ok() || !seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
-      auto found =
-          ExamineStranded(**file, socket_path, store.ok() ? store->get() : nullptr, daemon_runs);
+      auto found = ExamineStranded(**file, socket_path, store.ok() ? store->get() : nullptr,
+                                   same_store, daemon_runs);
       if (found) stranded.push_back(*std::move(found));
     }
   }
@@ -249,8 +252,7 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
 }
 
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir) {
-  const std::vector<std::string> addresses =
-      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  const std::vector<std::string> addresses = AddressesOfRanks(globals.address);
   return !FindDaemon(state_dir, globals.address) &&
          std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
            return AskDaemon(address).ok() || TimedOut(address);
@@ -276,7 +278,7 @@ std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left) {
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       const std::vector<UnreadSpool>& left) {
   if (!AnyLives(left)) {
-    return "no daemon is running; run `ranklog sync` to store and deliver them";
+    return "no daemon is running; run `" + globals.Command("sync") + "` to store and deliver them";
   }
   return absl::StrCat("no daemon is running; start one: ranklogd --background --state-dir ",
                       state_dir, globals.address.empty() ? "" : " --listen " + globals.address);
@@ -306,11 +308,12 @@ std::string UnaggregatedRowsText(const std::string& state_dir) {
 void WarnOfUntakenRows(const Globals& globals) {
   const absl::StatusOr<std::string> state_dir = globals.StateDir();
   if (!state_dir.ok()) return;
+  globals.WarnOfOtherDaemon(*state_dir);
   if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
     std::cerr << UnreadSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
   }
   if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
-    std::cerr << unaggregated << ": " << kHowToAggregate << "\n";
+    std::cerr << unaggregated << ": " << HowToAggregate(globals) << "\n";
   }
 }
 

@@ -64,10 +64,13 @@ std::string HowToTake(const Globals& globals, const std::string& state_dir,
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
 // that would aggregate them. Empty: there are no such rows.
 std::string UnaggregatedRowsText(const std::string& state_dir);
-inline constexpr char kHowToAggregate[] =
-    "no daemon is running; run `ranklog sync` to aggregate and deliver them";
+// A command that gets these rows aggregated.
+inline std::string HowToAggregate(const Globals& globals) {
+  return "no daemon is running; run `" + globals.Command("sync") +
+         "` to aggregate and deliver them";
+}
 
-// Warns on stderr about spools and rows for which no daemon runs.
+// Warns on stderr about spools and rows for which no daemon runs, and Globals::WarnOfOtherDaemon().
 void WarnOfUntakenRows(const Globals& globals);
 
 // Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their

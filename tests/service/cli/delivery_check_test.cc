@@ -27,11 +27,13 @@ query::RunReport Ended(const std::string& kind, uint64_t pending, const std::str
 }
 
 TEST(DeliveryCheckTest, LocalRunsNeedNoDelivery) {
-  EXPECT_THAT(CheckDeliveries({Ended("local", 0, "")}, /*daemon_runs=*/false), IsEmpty());
+  EXPECT_THAT(CheckDeliveries(Globals(), {Ended("local", 0, "")}, /*daemon_runs=*/false),
+              IsEmpty());
 }
 
 TEST(DeliveryCheckTest, DeliveredRunHidesLastError) {
-  const auto findings = CheckDeliveries({Ended("wandb", 0, "HTTP 503")}, /*daemon_runs=*/false);
+  const auto findings =
+      CheckDeliveries(Globals(), {Ended("wandb", 0, "HTTP 503")}, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].advice, "");
   EXPECT_EQ(findings[0].text, "wandb, 1 run, 0 waiting, 0 rows to deliver");
@@ -39,8 +41,8 @@ TEST(DeliveryCheckTest, DeliveredRunHidesLastError) {
 
 TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
   const std::vector<query::RunReport> runs = {Ended("wandb", 2, ""), Ended("wandb", 0, "")};
-  EXPECT_EQ(CheckDeliveries(runs, /*daemon_runs=*/true)[0].advice, "");
-  const auto findings = CheckDeliveries(runs, /*daemon_runs=*/false);
+  EXPECT_EQ(CheckDeliveries(Globals(), runs, /*daemon_runs=*/true)[0].advice, "");
+  const auto findings = CheckDeliveries(Globals(), runs, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("start ranklogd"));
   EXPECT_EQ(findings[0].text, "wandb, 2 runs, 1 waiting, 2 rows to deliver");
@@ -48,7 +50,8 @@ TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
 }
 
 TEST(DeliveryCheckTest, LastTrackerErrorIsShown) {
-  const auto findings = CheckDeliveries({Ended("wandb", 2, "no API key")}, /*daemon_runs=*/true);
+  const auto findings =
+      CheckDeliveries(Globals(), {Ended("wandb", 2, "no API key")}, /*daemon_runs=*/true);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("no API key"));
 }
@@ -62,7 +65,7 @@ TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
   runs.push_back(Ended("wandb", 2, "HTTP 403"));
   runs.back().run.run_id = "f";
   runs.push_back(Ended("wandb", 0, "over"));
-  const auto findings = CheckDeliveries(runs, /*daemon_runs=*/true);
+  const auto findings = CheckDeliveries(Globals(), runs, /*daemon_runs=*/true);
   EXPECT_EQ(findings[0].advice,
             "not delivered: no API key (run a, b, c and 2 more); HTTP 403 (run f)");
   EXPECT_THAT(findings[0].data["reasons"], SizeIs(2));
@@ -72,7 +75,7 @@ TEST(DeliveryCheckTest, UndeliveredRunEndNeedsSync) {
   query::RunReport report = Ended("wandb", 0, "");
   report.destinations[0].complete = false;
   report.destinations[0].refused_rows = 1;
-  const auto findings = CheckDeliveries({report}, /*daemon_runs=*/false);
+  const auto findings = CheckDeliveries(Globals(), {report}, /*daemon_runs=*/false);
   EXPECT_THAT(findings[0].advice, HasSubstr("ranklog sync"));
   EXPECT_THAT(findings[0].text, AllOf(HasSubstr("1 row refused"), HasSubstr("ranklog dead")));
 }
