@@ -1,5 +1,4 @@
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,8 +28,7 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
-// If ranks of a run are still expected but nothing changes for this long, the run has all its rows
-// for now.
+// If nothing changes for this long, a run that expects ranks has all its rows for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
 // Wait before a silent daemon is asked once more, because a busy one may be slow. Longer than the
 // time for which AskDaemon() remembers the silence.
@@ -55,12 +53,14 @@ Examples:
   ranklog sync
   ranklog sync latest --to wandb
   ranklog sync latest --wait                     as the last command of a job
-  ranklog sync gpt:abc123 --timeout 10m)";
+  ranklog sync gpt:abc123 --timeout 10m
+  ranklog sync gpt:abc123 --base-url https://wandb.example.com)";
 
 struct SyncFlags {
   SyncChoice::Flags choice;
   std::string to;
   bool wandb = false;
+  std::string base_url;
   bool wait = false;
   std::string timeout = "2m";
 };
@@ -143,8 +143,7 @@ class Sync {
     return absl::OkStatus();
   }
 
-  // A daemon that hangs stores and delivers nothing. It is unknown which rows it had not stored
-  // yet.
+  // A daemon that hangs stores and delivers nothing, and may have rows that it had not stored.
   absl::Status CheckDaemon() {
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
     const int64_t pid = storage::StateLock::Holder(state_dir_);
@@ -167,6 +166,7 @@ class Sync {
   }
 
   absl::Status Choose() {
+    if (!flags_.base_url.empty()) RETURN_IF_ERROR(CorrectAddress());
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     uint64_t local = 0;
     for (const model::Run& run : runs) {
@@ -176,6 +176,20 @@ class Sync {
       if (!has_tracker) ++local;
     }
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
+  }
+
+  absl::Status CorrectAddress() {
+    if (pipeline_ == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("process ", storage::StateLock::Holder(state_dir_),
+                       " delivers the runs, so their address cannot change now; run `",
+                       globals_.Command("stop"), "`, then this command again"));
+    }
+    ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
+    for (const model::Run& run : runs) {
+      RETURN_IF_ERROR(pipeline_->SetBaseUrl(run, flags_.base_url));
+    }
+    return absl::OkStatus();
   }
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
@@ -204,14 +218,7 @@ class Sync {
 
   absl::Status AskDaemonToDeliver(const model::Run& run, const std::string& kind) const {
     ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir_, globals_.address));
-    const deliver::CredentialStore keys(
-        deliver::CredentialStore::Options::FromEnvironment(state_dir_));
-    const absl::StatusOr<std::string> key = FindKey(keys, state_dir_, run, kind);
-    std::map<std::string, std::string> credentials;
-    if (key.ok()) credentials["WANDB_API_KEY"] = *key;
-    const absl::Status added = cli::AddDestination(daemon, run.id, kind, credentials);
-    if (absl::IsFailedPrecondition(added) && !key.ok()) return key.status();
-    return added;
+    return cli::AskDaemonToDeliver(daemon, state_dir_, run, kind);
   }
 
   absl::Status CheckCredentials() const {
@@ -284,9 +291,8 @@ class Sync {
     return StartPipeline();
   }
 
-  // Passes this process's keys on, because a daemon may have none, or only that of the rank that
-  // started it.
-  // False: the daemon does not answer yet.
+  // Passes this process's keys to the daemon, which may have none, or only that of the rank that
+  // started it. False: it does not answer yet.
   bool HandOver() const {
     const auto reports = choice_.Reports(*reader_);
     if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
@@ -327,6 +333,9 @@ class Sync {
 };
 
 absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
+  if (!flags.base_url.empty() && flags.choice.runs.empty()) {
+    return WrongUsage("--base-url needs RUN");
+  }
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   return Sync(globals, state_dir, flags).Run();
 }
@@ -339,6 +348,9 @@ void AddSync(Program& program) {
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
   options.Add("--to", &flags.to, "also deliver to this tracker", {.one_of = {"wandb"}});
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
+  options.Add("--base-url", &flags.base_url,
+              "correct the address of the server of RUN, if nothing of its job is delivered yet",
+              {.type = "URL", .check = CheckNotEmpty});
   options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.choice.slurm_job,
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});

@@ -19,7 +19,9 @@
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/netrc.h"
+#include "service/deliver/retry.h"
 #include "service/deliver/url.h"
+#include "service/deliver/wandb/advice.h"
 
 namespace ranklog::deliver {
 namespace {
@@ -132,7 +134,7 @@ bool CredentialStore::HasMet(absl::string_view job) const {
 void CredentialStore::SetVariables(absl::string_view job,
                                    std::map<std::string, std::string> variables) {
   const absl::MutexLock lock(&mutex_);
-  variables_[std::string(job)] = std::move(variables);
+  for (auto& [name, value] : variables) variables_[std::string(job)][name] = std::move(value);
 }
 
 absl::optional<std::map<std::string, std::string>> CredentialStore::VariablesOf(
@@ -149,7 +151,9 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
   const auto checked = [](const std::string& key,
                           absl::string_view from) -> absl::StatusOr<std::string> {
     if (absl::Status status = CheckWandbKey(key); !status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(from, ": ", status.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(from, ": ", status.message(), kToContinue,
+                       "correct it there, or run: WANDB_API_KEY=KEY ranklog sync RUN"));
     }
     return key;
   };
@@ -186,7 +190,7 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
       kNoKey, url.netloc,
       ": no rank of the job has sent one since the daemon started, WANDB_API_KEY is not set, and "
       "there is no key in ",
-      absl::StrJoin(looked_in, ", "), "; run `ranklog login`"));
+      absl::StrJoin(looked_in, ", "), kToContinue, "run ", wandb::LoginCommand(base_url)));
 }
 
 }  // namespace ranklog::deliver

@@ -52,7 +52,8 @@ class CredentialStore {
   // Whether a rank of the job has attached since the daemon's start.
   bool HasMet(absl::string_view job) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Stores the other variables that a rank of the job sent, by name.
+  // Stores the other variables that a rank of the job or a command sent, by name. A name that is
+  // absent keeps its value.
   void SetVariables(absl::string_view job, std::map<std::string, std::string> variables)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // nullopt: no rank of the job has sent variables since the daemon's start.

@@ -107,6 +107,13 @@ std::string ProxyOf(const std::string& scheme, const Variables& variables) {
   return FirstOf(variables, {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"});
 }
 
+// A rank sends all variables, a command only those that it sets.
+bool NameProxies(const Variables& variables) {
+  return std::any_of(variables.begin(), variables.end(), [](const auto& variable) {
+    return absl::EndsWithIgnoreCase(variable.first, "_proxy");
+  });
+}
+
 bool AllowsHttp(const Variables& variables) {
   const std::string value = FirstOf(variables, {"RANKLOG_ALLOW_HTTP"});
   return value == "1" || absl::EqualsIgnoreCase(value, "true");
@@ -168,8 +175,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   if (url->scheme != "https" && !url->loopback() && !allow_http) {
     return absl::FailedPreconditionError(absl::StrCat(
         "post to ", url->netloc,
-        ": http:// is refused, except to this machine; use https://, or set RANKLOG_ALLOW_HTTP=1",
-        request.variables.has_value() ? " in the environment of the job" : ""));
+        ": http:// is refused, except to this machine; use https://, or set RANKLOG_ALLOW_HTTP=1"));
   }
 
   CURL* const easy = handle_->easy.get();
@@ -225,7 +231,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     }
   }
   // An empty string counts too, and overrides our own variable.
-  if (request.variables.has_value()) {
+  if (request.variables.has_value() && NameProxies(*request.variables)) {
     curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, *request.variables).c_str());
     curl_easy_setopt(easy, CURLOPT_NOPROXY,
                      FirstOf(*request.variables, {"no_proxy", "NO_PROXY"}).c_str());

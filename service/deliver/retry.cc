@@ -75,13 +75,7 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
 }
 
-bool IsDenied(absl::string_view explained) {
-  constexpr absl::string_view kHttp = "HTTP ";
-  const size_t at = explained.find(kHttp.data());  // the first match; server text comes after it
-  if (at == absl::string_view::npos) return false;
-  const absl::string_view code = explained.substr(at + kHttp.size());
-  return absl::StartsWith(code, "401") || absl::StartsWith(code, "403");
-}
+bool AwaitsPerson(absl::string_view error) { return absl::StrContains(error, kToContinue); }
 
 Backoff::Backoff(const Options& options)
     : options_(options),

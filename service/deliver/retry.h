@@ -38,9 +38,11 @@ std::string Excerpt(absl::string_view text);
 // Describes the answer for users: the code and the start of its text, or the transport's error.
 std::string Explain(const absl::StatusOr<HttpResponse>& answer);
 
-// Whether Explain()'s text, or a text with it inside, reports HTTP 401 or 403: a missing key or
-// permission.
-bool IsDenied(absl::string_view explained);
+// Part of each error that only a person can end. What the person can do follows it.
+inline constexpr char kToContinue[] = "; to continue, ";
+
+// Whether the error of a delivery has kToContinue.
+bool AwaitsPerson(absl::string_view error);
 
 // Waits that double from `min` to `max`. Each is up to a quarter longer, so that many senders
 // spread out, but never longer than `max`.

@@ -8,10 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/credentials.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/cursor.h"
-#include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::query {
 namespace {
@@ -84,10 +82,7 @@ bool IsOpen(const RunReport& report, const DestinationReport& destination) {
 }
 
 bool AwaitsPerson(const RunReport& report, const DestinationReport& destination) {
-  const std::string& error = destination.last_error;
-  return IsOpen(report, destination) &&
-         (absl::StartsWith(error, deliver::kNoKey) || deliver::IsDenied(error) ||
-          absl::StartsWith(error, deliver::wandb::kMustBeThere));
+  return IsOpen(report, destination) && deliver::AwaitsPerson(destination.last_error);
 }
 
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {

@@ -56,8 +56,7 @@ std::string ReplayedText(const DestinationReport& destination);
 // Whether the destination waits for rows, or for the end of a run that has ended.
 bool IsOpen(const RunReport& report, const DestinationReport& destination);
 
-// Whether the destination waits for action by a person. Causes: there is no key; the tracker
-// refuses the key or the account (HTTP 401, 403); or `resume=must` names a run that does not exist.
+// Whether the destination waits for action by a person, as deliver::AwaitsPerson() reads its error.
 // Other errors, and an unreachable tracker, may go away without help.
 bool AwaitsPerson(const RunReport& report, const DestinationReport& destination);
 

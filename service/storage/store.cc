@@ -159,6 +159,49 @@ absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
       run, {run, kind, Parameter::Blob(EncodeDocument(model::Json::object()))});
 }
 
+absl::Status Store::SetBaseUrl(int64_t run, absl::string_view base_url) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  int64_t job = 0;
+  model::RunSettings settings;
+  {
+    Query query = writer_.Select(
+        "SELECT job.id, settings FROM run JOIN job ON job.id = run.job WHERE run.id = ?1", {run});
+    if (!query.Next()) {
+      RETURN_IF_ERROR(query.status());
+      return absl::NotFoundError(absl::StrCat("no run in the store has the id ", run));
+    }
+    job = query.Integer(0);
+    ASSIGN_OR_RETURN(settings, DecodeSettings(query.Bytes(1)));
+  }
+  if (settings.base_url == base_url) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckNotDelivered(job));
+  settings.base_url = std::string(base_url);
+  return Write("UPDATE job SET settings = ?2 WHERE id = ?1",
+               {job, Parameter::Blob(EncodeSettings(settings))});
+}
+
+absl::Status Store::CheckNotDelivered(int64_t job) {
+  Query runs = writer_.Select("SELECT run_id, state FROM run WHERE job = ?1", {job});
+  while (runs.Next()) {
+    if (runs.Integer(1) != static_cast<int64_t>(model::RunState::kRunning)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("run ", runs.Text(0),
+                     " is still running, and its ranks give the address; wait for its end"));
+  }
+  RETURN_IF_ERROR(runs.status());
+  Query query = writer_.Select(
+      absl::StrCat(kSelectDelivery, "WHERE run.job = ?1 AND kind <> 'local'"), {job});
+  while (query.Next()) {
+    ASSIGN_OR_RETURN(const model::Delivery delivery, DeliveryOf(query));
+    if (delivery.place.empty() && delivery.delivered_rows == 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(delivery.kind,
+                     " has a part of the job's runs already, and their other rows "
+                     "belong to the same server"));
+  }
+  return query.status();
+}
+
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {
   return WriteOne(
       "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place) "

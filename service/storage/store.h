@@ -162,6 +162,11 @@ class Store {
   // Adds a destination to a run, with nothing delivered yet. Harmless if the run has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
+  // Changes the address of the W&B server for the run's job, and so for all runs of the job. The
+  // caller ensures that no process delivers one of them. Does nothing if that is its address.
+  //   kFailedPrecondition  a run of the job is running, because its ranks give the address; or a
+  //                        tracker has a part of one: its other rows belong there, too
+  absl::Status SetBaseUrl(int64_t run, absl::string_view base_url);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
   // ended and all its rows are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
@@ -224,6 +229,7 @@ class Store {
   absl::Status CheckInTransaction() const;
   void ForgetKnown();
 
+  absl::Status CheckNotDelivered(int64_t job);  // for SetBaseUrl()
   absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);
   absl::Status MergeSettings(int64_t job, const model::Session& session);
   absl::StatusOr<int64_t> FindOrMakeRun(const std::string& project, int64_t job,

@@ -183,8 +183,8 @@ TEST_F(DoctorTest, KeyIsMaskedAndVerified) {
               AllOf(HasSubstr(wandb.url() + ", key ...wxyz, answers"), Not(HasSubstr("kkkk"))));
   wandb.RequireKey(std::string(40, 'o'));
   const Finished refused = Doctor();
-  ExpectAdvice(refused,
-               {"the server refused the key ...wxyz; run `ranklog login` with a valid key"});
+  ExpectAdvice(refused, {"the server refused the key ...wxyz; run `ranklog login --base-url " +
+                         wandb.url() + "` with a valid key"});
   EXPECT_THAT(refused.output, Not(HasSubstr("kkkk")));
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -20,6 +21,7 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -58,7 +60,9 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}, options);
     EXPECT_THAT(finished.output, HasSubstr("no API key for 127.0.0.1")) << command;
-    EXPECT_THAT(finished.output, HasSubstr("; run `ranklog login`")) << command;
+    EXPECT_THAT(finished.output,
+                HasSubstr("; to continue, run `ranklog login --base-url " + wandb.url()))
+        << command;
   }
   EXPECT_GE(node.TimesSaid("run job: wandb: no API key"), 1u);
 
@@ -152,7 +156,8 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   run("newline", wandb.url() + "\n", std::string(40, 'k') + "\n");
   run("short", wandb.url(), "short");
   run("bare", "localhost:8080", "key");
-  run("plain", "http://192.0.2.1", "key");
+  // The same server, at an address that does not count as this machine.
+  run("plain", absl::StrReplaceAll(wandb.url(), {{"127.0.0.1", "0.0.0.0"}}), "key");
   EXPECT_TRUE(IsComplete(wandb, "newline"));
   const auto output = [&](const char* command) {
     return RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}).output;
@@ -168,8 +173,37 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
     const std::string text = output(command);
     EXPECT_THAT(text, HasSubstr("HTTP 401")) << command;
     EXPECT_THAT(text, HasSubstr("has no http:// or https://")) << command;
-    EXPECT_THAT(text, HasSubstr("RANKLOG_ALLOW_HTTP=1")) << command;
+    EXPECT_THAT(text, HasSubstr("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN")) << command;
   }
+  const Finished check = RunToEnd({RANKLOG_CLI, "status", "--check", "--address", node.address()});
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.output, AllOf(HasSubstr("run short waits for wandb: "),
+                                  HasSubstr("run bare waits for wandb: "),
+                                  HasSubstr("run plain waits for wandb: "),
+                                  HasSubstr("ranklog login --base-url " + wandb.url())));
+
+  // What the messages say mends each.
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", std::string(40, 'k')}};
+  const auto sync = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {RANKLOG_CLI, "--state-dir", node.state_dir(), "sync"});
+    return RunToEnd(args, options);
+  };
+  options.environment["RANKLOG_ADDRESS"] = node.address();
+  EXPECT_EQ(sync({"short"}).code, 0);
+  options.environment["RANKLOG_ALLOW_HTTP"] = "1";
+  EXPECT_EQ(sync({"plain"}).code, 0);
+  const std::vector<std::string> correct = {"bare", "--base-url", wandb.url()};
+  EXPECT_THAT(sync(correct).output, HasSubstr("stop`, then this command again"));
+  EXPECT_EQ(node.Terminate(), 0);
+  EXPECT_THAT(sync({"bare"}).output, HasSubstr("run: ranklog sync RUN --base-url URL"));
+  const Finished corrected = sync(correct);
+  EXPECT_EQ(corrected.code, 0) << corrected.output;
+  for (const char* id : {"short", "plain", "bare"}) EXPECT_TRUE(IsComplete(wandb, id)) << id;
+  const Finished late = sync({"bare", "--base-url", "https://wandb.example.com"});
+  EXPECT_EQ(late.code, 1);
+  EXPECT_THAT(late.output, AllOf(HasSubstr("the address of run bare stays " + wandb.url()),
+                                 HasSubstr("wandb has a part of the job's runs already")));
 }
 
 // The address is stored and shown, so it must not contain a user.

@@ -26,6 +26,7 @@
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/retry.h"
+#include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/masking.h"
@@ -143,8 +144,9 @@ Finding CheckServer(const Globals& globals, const std::string& base_url,
   if (!key.ok()) return finding;
   if (answer->code == 401 || (answer->code == 200 && deliver::wandb::CheckAnswer(*answer).ok() &&
                               deliver::wandb::ParseViewer(answer->body).empty())) {
-    finding.advice = absl::StrCat("the server refused the key ", LastFour(*key),
-                                  "; run `ranklog login` with a valid key");
+    finding.advice =
+        absl::StrCat("the server refused the key ", LastFour(*key), "; run ",
+                     Printable(deliver::wandb::LoginCommand(base_url)), " with a valid key");
   } else if (deliver::Judge(answer) != deliver::Outcome::kAccepted) {
     finding.advice = absl::StrCat("the server answered ", deliver::Explain(answer));
   }

@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,7 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/wandb/advice.h"
+#include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
@@ -22,15 +27,35 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& kind) {
   if (kind != deliver::wandb::kKind) return "";
   const std::string base_url = pipeline::WandbBaseUrl(run.settings);
+  if (const absl::Status address = deliver::wandb::CheckBaseUrl(base_url).status(); !address.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(run.run_id, ": ", address.message(),
+                                                      deliver::kToContinue,
+                                                      deliver::wandb::kCorrectAddress));
+  }
   // No rank sends a key here, so the job does not matter.
   auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
   if (key.ok()) return key;
-  return absl::FailedPreconditionError(
-      absl::StrCat("no usable API key for ", base_url, ": ", key.status().message(),
-                   "\nset WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
-                   "write the line\n"
-                   "  machine HOST login user password KEY\nto ",
-                   state_dir, "/credentials, readable only by you (chmod 600)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no usable API key for ", base_url, ": ", key.status().message(),
+      "\nor set WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
+      "write the line\n"
+      "  machine HOST login user password KEY\nto ",
+      state_dir, "/credentials, readable only by you (chmod 600)"));
+}
+
+absl::Status AskDaemonToDeliver(const DaemonStatus& daemon, const std::string& state_dir,
+                                const model::Run& run, const std::string& kind) {
+  const deliver::CredentialStore keys(
+      deliver::CredentialStore::Options::FromEnvironment(state_dir));
+  const absl::StatusOr<std::string> key = FindKey(keys, state_dir, run, kind);
+  std::map<std::string, std::string> credentials;
+  if (key.ok()) credentials["WANDB_API_KEY"] = *key;
+  if (pipeline::TrackerOptions::FromEnvironment().allow_plain_http) {
+    credentials["RANKLOG_ALLOW_HTTP"] = "1";
+  }
+  const absl::Status added = AddDestination(daemon, run.id, kind, credentials);
+  if (absl::IsFailedPrecondition(added) && !key.ok()) return key.status();
+  return added;
 }
 
 void LogToStderr() {
@@ -68,6 +93,17 @@ absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) 
   return Write([&](storage::Store& store) {
     return store.AddDelivery(run, absl::string_view(kind.data(), kind.size()));
   });
+}
+
+absl::Status SyncPipeline::SetBaseUrl(const model::Run& run, const std::string& base_url) {
+  ASSIGN_OR_RETURN(const std::string checked, deliver::wandb::CheckBaseUrl(base_url));
+  const absl::Status set = Write([&](storage::Store& store) {
+    return store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));
+  });
+  if (set.ok()) return set;
+  return absl::Status(set.code(),
+                      absl::StrCat("the address of run ", Printable(run.run_id), " stays ",
+                                   Printable(run.settings.base_url), ": ", set.message()));
 }
 
 absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {

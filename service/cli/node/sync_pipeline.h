@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/cli/node/daemon_status.h"
 #include "service/deliver/credentials.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/deliver_loop.h"
@@ -24,6 +25,11 @@ namespace ranklog::cli {
 absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& state_dir, const model::Run& run,
                                     const std::string& kind);
+
+// Asks a daemon to deliver a run to a tracker, with the key and the RANKLOG_ALLOW_HTTP of this
+// process.
+absl::Status AskDaemonToDeliver(const DaemonStatus& daemon, const std::string& state_dir,
+                                const model::Run& run, const std::string& kind);
 
 // Sends the log output of the loops to stderr, errors only. Call it before any loop runs.
 void LogToStderr();
@@ -39,6 +45,10 @@ class SyncPipeline {
   // Adds a destination to a run. The write is not retried. Call it before Start().
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
+
+  // Changes the address of the run's W&B server to a valid one; see Store::SetBaseUrl(). Call it
+  // before Start().
+  absl::Status SetBaseUrl(const model::Run& run, const std::string& base_url);
 
   // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
   absl::Status TryAgain(int64_t run, const std::string& kind);

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "service/deliver/retry.h"
+#include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/server_json.h"
@@ -59,7 +61,7 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
   const auto variable = [&](const char* name, const std::string& own) {
     if (!http.variables.has_value()) return own;
     const auto found = http.variables->find(name);
-    return found == http.variables->end() ? std::string() : found->second;
+    return found == http.variables->end() ? own : found->second;
   };
   const std::string username = variable("WANDB_USERNAME", options_.username);
   const std::string user_email = variable("WANDB_USER_EMAIL", options_.user_email);
@@ -79,7 +81,11 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
   // An answer from another program means that the server did not receive the request, whatever its
   // code.
   if (Judge(answer) == Outcome::kAccepted) {
-    if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
+    if (const absl::Status ours = CheckAnswer(*answer); !ours.ok()) {
+      answer = absl::Status(ours.code(),
+                            absl::StrCat(ours.message(), kToContinue,
+                                         "check the address; to correct it, ", kCorrectAddress));
+    }
   }
   // The next source may have a valid key.
   if (answer.ok() && answer->code == kKeyRefused) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
@@ -13,7 +14,6 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr int kUnauthorized = 401;
 constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 // Interval at which a run without a valid key looks for another key. Short, because a user who has
@@ -307,12 +307,14 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
   if (requests_.TakeOtherKey()) return absl::ZeroDuration();
   // Caused by our own Stop(): the tracker is not at fault, and the next process retries.
   if (absl::IsCancelled(answer.status())) return backoff_.Next(outcome, absl::nullopt);
-  const bool key = answer.ok() && answer->code == kUnauthorized;
   // If the key or the address is at fault, no request was sent.
   const bool asked = !absl::IsFailedPrecondition(answer.status());
-  delivery_.last_error = absl::StrCat(
-      asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
-      key ? "; the tracker refused the key; run `ranklog login` with a valid key" : "");
+  delivery_.last_error =
+      absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer));
+  if (outcome == Outcome::kBlocked && !AwaitsPerson(delivery_.last_error)) {
+    absl::StrAppend(&delivery_.last_error, kToContinue,
+                    Advice(answer, ServerOf(run_), cursor_.created()));
+  }
   absl::optional<absl::Duration> wait_of_all;
   if (outcome == Outcome::kLater) {
     const bool over_limit = answer.ok() && answer->code == kTooManyRequests;

@@ -37,9 +37,6 @@ inline constexpr char kKind[] = "wandb";  // value of Delivery.kind
 inline constexpr char kConfigLetter[] = "config: ";
 inline constexpr char kSummaryLetter[] = "summary: ";
 
-// Start of the `last_error` of a run with `resume=must` that does not exist at the tracker.
-inline constexpr char kMustBeThere[] = "resume=must, and the tracker has no run '";
-
 // Unix time in microseconds at which the run's clock was 0.
 int64_t StartOf(const model::Run& run);
 

@@ -66,11 +66,10 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
                                           : absl::UnavailableError("no answer");
   if (absl::IsNotFound(standing.status())) {
     if (!created && run_.must_be_there) {
-      return StandingUnknown(
-          Blocked(absl::StrCat(kMustBeThere, run_.run_id,
-                               "'; the rows stay on this node until the run exists; "
-                               "RANKLOG_RESUME=allow creates it"),
-                  now));
+      return StandingUnknown(Blocked(
+          absl::StrCat("resume=must, and the tracker has no run '", run_.run_id, "'", kToContinue,
+                       "create that run, or start the job with RANKLOG_RESUME=allow"),
+          now));
     }
     standing = Standing();
   }

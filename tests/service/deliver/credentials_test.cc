@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,8 @@ namespace {
 
 using ranklog::testing::IsOkAndHolds;
 using ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -121,8 +124,22 @@ TEST_F(CredentialStoreTest, LooksInTheDirectoryOfSystemd) {
 TEST_F(CredentialStoreTest, MissingKeyErrorListsSearchedFiles) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
+  EXPECT_THAT(
+      CredentialStore(options).Find(kJob, kUrl),
+      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr(dir_.File("credentials")),
+                                                  EndsWith("; to continue, run `ranklog login`"))));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, "https://own.example.com"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       EndsWith("`ranklog login --base-url https://own.example.com`")));
+}
+
+// A command sends only those that it sets; a rank sends all.
+TEST_F(CredentialStoreTest, AbsentVariablesKeepTheirValues) {
+  CredentialStore store({});
+  store.SetVariables(kJob, {{"no_proxy", "a"}, {"RANKLOG_ALLOW_HTTP", ""}});
+  store.SetVariables(kJob, {{"RANKLOG_ALLOW_HTTP", "1"}});
+  EXPECT_EQ(store.VariablesOf(kJob),
+            (std::map<std::string, std::string>{{"no_proxy", "a"}, {"RANKLOG_ALLOW_HTTP", "1"}}));
 }
 
 // The owner of the key decides to which account the rows go.

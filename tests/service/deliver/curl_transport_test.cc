@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <map>
@@ -97,6 +98,18 @@ TEST_F(CurlTransportTest, JobVariablesPrecedeEnvironment) {
   EXPECT_EQ(answer->code, 404);
   (*request.variables)["no_proxy"] = "tracker.invalid";
   EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// A command allows http for a job whose other variables the daemon does not have.
+TEST_F(CurlTransportTest, AbsentProxyLeavesOurOwn) {
+  HttpRequest request = To("/echo");
+  request.url = "http://tracker.invalid/echo";
+  request.variables = std::map<std::string, std::string>{{"RANKLOG_ALLOW_HTTP", "1"}};
+  setenv("http_proxy", absl::StrCat("http://127.0.0.1:", port_).c_str(), 1);
+  const auto answer = transport_->Post(request);
+  unsetenv("http_proxy");
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->code, 404) << "of our server, which acts as the proxy";
 }
 
 TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace ranklog::deliver {
 namespace {
 
@@ -54,11 +56,10 @@ TEST(ExplainTest, ShowsCodeAndStartOfBody) {
   EXPECT_LE(Explain(Answer(500, std::string(10000, '\xFC'))).size(), 600);
 }
 
-TEST(ExplainTest, DeniedIs401Or403) {
-  EXPECT_TRUE(IsDenied("create the run: " + Explain(Answer(401, "no"))));
-  EXPECT_TRUE(IsDenied(Explain(Answer(403, ""))));
-  EXPECT_FALSE(IsDenied(Explain(Answer(502, "upstream: HTTP 403"))));
-  EXPECT_FALSE(IsDenied("no answer from the tracker"));
+TEST(ExplainTest, PersonIsToldWhatToDo) {
+  EXPECT_TRUE(AwaitsPerson(absl::StrCat(Explain(Answer(401, "no")), kToContinue, "do that")));
+  EXPECT_FALSE(AwaitsPerson(Explain(Answer(502, "upstream: HTTP 403"))));
+  EXPECT_FALSE(AwaitsPerson("no answer from the tracker"));
 }
 
 TEST(BackoffTest, DoublesUpToTheMaximum) {

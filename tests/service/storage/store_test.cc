@@ -22,6 +22,7 @@ using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::StoreTest;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -180,6 +181,36 @@ TEST_F(StoreTest, AppendsARunsRowsInOrder) {
   Reopen();
   Do([&] { EXPECT_OK(store_->AppendRunRows(run, Dense(5, 1, 1, 2))); });
   EXPECT_EQ(reader_->GetRun(run)->rows, 6);
+}
+
+TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  const auto address = [&] { return reader_->GetRun(run)->settings.base_url; };
+  const auto refused = [](const char* why) {
+    return StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(why));
+  };
+  Do([&] { EXPECT_THAT(store_->SetBaseUrl(run, "https://a"), refused("still running")); });
+  Do([&] {
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 4000));
+    EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 5000));
+    EXPECT_OK(store_->AddDelivery(run, "wandb"));
+    EXPECT_OK(store_->AddDelivery(run, "local"));
+    EXPECT_OK(store_->SetBaseUrl(run, "https://a"));
+    EXPECT_THAT(store_->SetBaseUrl(9, "https://a"), StatusIs(absl::StatusCode::kNotFound));
+  });
+  EXPECT_EQ(address(), "https://a");
+  model::Delivery created;
+  created.run = run;
+  created.kind = "wandb";
+  created.place = {{"storage_id", "s1"}};  // the tracker has the run, but no row yet
+  Do([&] {
+    EXPECT_OK(store_->PutDelivery(created));
+    EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("wandb has a part"));
+    EXPECT_OK(store_->SetBaseUrl(run, "https://a")) << "that is its address";
+  });
+  EXPECT_EQ(address(), "https://a");
+  EXPECT_EQ(reader_->GetRun(run)->settings.group, "group") << "the other settings stay";
 }
 
 TEST_F(StoreTest, ClosesARun) {

@@ -462,7 +462,8 @@ TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
 TEST_F(WandbDeliveryTest, RefusedKeyPausesRequests) {
   transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
   const StepResult result = StepUntilIdle();
-  EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401: bad key"));
+  EXPECT_THAT(result.delivery.last_error,
+              HasSubstr("HTTP 401: bad key; to continue, run `ranklog login"));
   ExpectNoRequest(*delivery_, absl::Seconds(59));
 }
 

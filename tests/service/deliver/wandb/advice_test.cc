@@ -1,0 +1,52 @@
+#include "service/deliver/wandb/advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kOwn[] = "https://wandb.example.com";
+
+absl::StatusOr<HttpResponse> Code(int code) {
+  HttpResponse response;
+  response.code = code;
+  return response;
+}
+
+const absl::StatusOr<HttpResponse> kNotSent = absl::FailedPreconditionError("not sent");
+
+TEST(AdviceTest, LoginNamesAnyOtherServer) {
+  EXPECT_EQ(LoginCommand(""), "`ranklog login`");
+  EXPECT_EQ(LoginCommand("https://api.wandb.ai/"), "`ranklog login`");
+  EXPECT_EQ(LoginCommand("http://127.0.0.1:8410"),
+            "`ranklog login --base-url http://127.0.0.1:8410`");
+}
+
+TEST(AdviceTest, RefusedKeyNeedsAnother) {
+  EXPECT_EQ(Advice(Code(401), kOwn, /*created=*/true),
+            "run `ranklog login --base-url https://wandb.example.com` with a valid key");
+  EXPECT_THAT(Advice(Code(403), kOwn, /*created=*/true), HasSubstr("access"));
+}
+
+TEST(AdviceTest, WrongAddressIsCorrectedBeforeCreation) {
+  for (const int code : {302, 404}) {
+    EXPECT_THAT(Advice(Code(code), kOwn, /*created=*/false), HasSubstr(kCorrectAddress)) << code;
+    EXPECT_THAT(Advice(Code(code), kOwn, /*created=*/true), Not(HasSubstr(kCorrectAddress)))
+        << code;
+  }
+  EXPECT_EQ(Advice(kNotSent, "foo", /*created=*/false), kCorrectAddress);
+  EXPECT_EQ(Advice(kNotSent, "https://wandb.ai", /*created=*/false), kCorrectAddress);
+}
+
+TEST(AdviceTest, RefusedHttpCanBeAllowed) {
+  EXPECT_THAT(Advice(kNotSent, "http://10.1.2.3", /*created=*/false),
+              HasSubstr("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN"));
+  EXPECT_EQ(Advice(kNotSent, "http://127.0.0.1", /*created=*/false), "correct that");
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
