@@ -1,11 +1,17 @@
 #include "service/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "service/base/suggestion.h"
 #include "service/cli/node/globals.h"
 
 namespace ranklog::cli {
@@ -16,16 +22,31 @@ constexpr int kWrongUsage = 2;
 // Key of the payload that marks a WrongUsage().
 constexpr char kWrongUsageUrl[] = "ranklog/wrong-usage";
 
-std::string AllCommands(const CLI::App& app) {
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    names += (names.empty() ? "" : ", ") + command->get_name();
+std::vector<std::string> AllCommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> AllOptions(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
 }
 
+// The first word of a command line that is not understood; an option goes before its value.
+std::string NotUnderstood(const std::vector<std::string>& words) {
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  return option == words.end() ? words.front() : *option;
+}
+
 void PrintWrongUsage(const std::string& command, absl::string_view what) {
-  std::cerr << command << ": " << what << "; see `" << command << " --help`\n";
+  std::cerr << command << ": " << what << (absl::EndsWith(what, "?") ? "" : ";") << " see `"
+            << command << " --help`\n";
 }
 
 // Prints --help or --version, or the error of a wrong command line. For a missing or unknown
@@ -36,18 +57,36 @@ int Refuse(const CLI::App& app, const CLI::ParseError& error) {
       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.get_subcommands().empty();
   if (!no_command) {
     std::string command = app.get_name();
-    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-    PrintWrongUsage(command, error.what());
+    std::vector<std::string> options = AllOptions(app);
+    for (const CLI::App* chosen : app.get_subcommands()) {
+      command += " " + chosen->get_name();
+      for (std::string& option : AllOptions(*chosen)) options.push_back(std::move(option));
+    }
+    const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+    std::string what = error.what();
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty()) {
+      const std::string word = NotUnderstood(words);
+      if (word[0] != '-') {
+        what = absl::StrCat("unexpected '", word, "'");
+      } else if (std::count(options.begin(), options.end(), word) > 0) {
+        what = absl::StrCat("options such as '", word, "' come after the command");
+      } else {
+        what = absl::StrCat("unknown option '", word, "'", DidYouMean(word, options));
+      }
+    }
+    PrintWrongUsage(command, what);
     return kWrongUsage;
   }
   const std::vector<std::string> words = app.remaining();
   std::string what = "no command was given";
-  if (!words.empty()) {
-    what =
-        (words[0].rfind("-", 0) == 0 ? "unknown option '" : "unknown command '") + words[0] + "'";
+  if (!words.empty() && words[0].rfind('-', 0) == 0) {
+    what = absl::StrCat("unknown option '", words[0], "'; options of a command come after it");
+  } else if (!words.empty()) {
+    what = absl::StrCat("unknown command '", words[0], "'", DidYouMean(words[0], AllCommands(app)));
   }
-  std::cerr << app.get_name() << ": " << what << "; the commands are " << AllCommands(app)
-            << "; see `" << app.get_name() << " --help`\n";
+  if (what.back() != '?') what += ';';
+  std::cerr << app.get_name() << ": " << what << " the commands are "
+            << absl::StrJoin(AllCommands(app), ", ") << "; see `" << app.get_name() << " --help`\n";
   return kWrongUsage;
 }
 
@@ -85,6 +124,16 @@ std::string CheckDuration(const std::string& text) {
   return good ? "" : "not a duration, such as 30s, 10m or 1h30m";
 }
 
+std::string CheckPositive(const std::string& text) {
+  uint64_t number = 0;
+  return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "not a whole number of 1 or more";
+}
+
+std::string CheckCount(const std::string& text) {
+  uint64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? "" : "not a whole number of 0 or more";
+}
+
 std::string CheckNotEmpty(const std::string& text) {
   return text.empty() ? "the text is empty" : "";
 }
@@ -118,8 +167,14 @@ int Program::Main(int argc, char** argv) const {
     add_all(command.options, *to);
     to->callback([&chosen, &command] { chosen = &command; });
   }
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "help") {  // `tool help copy` is `tool copy --help`
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return Refuse(app, error);
   }

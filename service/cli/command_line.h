@@ -32,6 +32,10 @@ using OptionCheck = std::string (*)(const std::string& text);
 // An OptionCheck: the text must be a duration above zero, such as 30s or 1h30m.
 std::string CheckDuration(const std::string& text);
 
+// OptionChecks for a number: from 1, and from 0. CLI11 alone would convert -1 to the largest one.
+std::string CheckPositive(const std::string& text);
+std::string CheckCount(const std::string& text);
+
 // An OptionCheck: the text must not be empty. An unset shell variable gives an empty text.
 std::string CheckNotEmpty(const std::string& text);
 

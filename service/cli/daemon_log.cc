@@ -29,9 +29,7 @@ struct DaemonLogFlags {
 
 // The journalctl command for the log of the answering daemon, if it logs to journald; else empty.
 std::string JournalCommand(const Globals& globals) {
-  const std::vector<std::string> addresses =
-      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
-  for (const std::string& address : addresses) {
+  for (const std::string& address : AddressesOfRanks(globals.address)) {
     const absl::StatusOr<DaemonStatus> daemon = AskDaemon(address);
     if (!daemon.ok()) continue;
     if (daemon->started_by != "systemd") return "";
@@ -69,7 +67,8 @@ absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) 
 void AddDaemonLog(Program& program) {
   auto [options, flags] =
       program.Add("daemon-log", "show the daemon's last messages", kDaemonLogFooter, ShowDaemonLog);
-  options.Add("-n,--lines", &flags.lines, "number of lines; default 50", {.type = "N"});
+  options.Add("-n,--lines", &flags.lines, "number of lines; default 50",
+              {.type = "N", .check = CheckCount});
 }
 
 }  // namespace ranklog::cli

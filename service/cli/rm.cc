@@ -30,7 +30,8 @@ Removes a run from this node's store, with its ranks' rows, its refused records,
 at a tracker is not removed. A running run is never removed. A run with undelivered rows needs --force, and these
 rows are lost.
 
-Asks first on a terminal; otherwise --yes is required. If one of several runs cannot be removed, none is.
+Asks first on a terminal; otherwise --yes is required. With --yes, the beginning of an id is not enough. If one of
+several runs cannot be removed, none is.
 
 Examples:
   ranklog rm llama-lr3e-4
@@ -72,6 +73,11 @@ class RunRemoval {
     std::set<int64_t> ids;
     for (const std::string& text : flags_.runs) {
       ASSIGN_OR_RETURN(model::Run run, query::SelectRun(all, text, flags_.project));
+      if (flags_.yes && !query::NamesWholeRun(run, text)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("with --yes, RUN must be a whole id: '", Printable(text),
+                         "' is only the beginning of ", Printable(run.run_id)));
+      }
       if (!ids.insert(run.id).second) continue;
       ASSIGN_OR_RETURN(run, AwaitEnd(globals_, *reader_, run));
       ASSIGN_OR_RETURN(chosen_.emplace_back(), query::ReportRun(*reader_, run));

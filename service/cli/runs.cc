@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
@@ -39,11 +38,6 @@ struct RunsFlags {
   std::string state;
   size_t limit = 0;  // 0: all
 };
-
-std::string CheckPositive(const std::string& text) {
-  size_t number = 0;
-  return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "must be 1 or more";
-}
 
 std::string DestinationText(const Globals& globals, const query::DestinationReport& destination) {
   std::string text = absl::StrCat(destination.kind, " ", destination.delivered_rows);

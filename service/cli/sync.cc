@@ -43,11 +43,12 @@ A run is set apart if its delivery crashed Ranklog twice in a row. It is tried o
 
 With --wait, the command also waits until the daemon's running runs have ended, however long that takes.
 
-A run whose only destination is `local` stays on this node, unless --to adds a destination.
+A run whose only destination is `local` stays on this node, unless --to adds a destination. That is an error only if
+RUN names it.
 
-Exit code 0: all rows are delivered. 1: rows are left; each run is listed with its number of rows and the reason.
-Also 1 if a running rank has rows in its spool but no daemon, because only a daemon reads such a spool. Also 1 if
-no daemon here can take the rows of a spool; each such spool is named, with what to do.
+Exit code 0: all rows are delivered, except those of local runs that were not named. 1: rows are left; each run is
+listed with its number of rows and the reason. Also 1 if rows are in a spool that no daemon reads: that of a running
+rank without a daemon, or one that no daemon here can take, which is named with what to do.
 
 Examples:
   ranklog sync
@@ -336,6 +337,7 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
   if (!flags.base_url.empty() && flags.choice.runs.empty()) {
     return WrongUsage("--base-url needs RUN");
   }
+  if (!flags.choice.slurm_job.empty() && !flags.wait) return WrongUsage("--slurm-job needs --wait");
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   return Sync(globals, state_dir, flags).Run();
 }

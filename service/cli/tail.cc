@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
@@ -43,11 +47,6 @@ struct TailFlags {
   bool all = false;
   std::vector<std::string> metrics;
 };
-
-// CLI11 converts -1 to the largest number.
-std::string CheckNotNegative(const std::string& text) {
-  return text.rfind('-', 0) == 0 ? "must be 0 or more" : "";
-}
 
 // Formats a row as a line for users.
 class LineFormat {
@@ -96,6 +95,38 @@ class LineFormat {
   const Terminal terminal_ = Terminal::Of(STDOUT_FILENO);
 };
 
+// The selected metrics that no row of the run has yet.
+absl::StatusOr<std::set<std::string>> MissingMetrics(storage::StoreReader& reader,
+                                                     const model::Run& run,
+                                                     const std::vector<query::RowRange>& ranges,
+                                                     const std::vector<std::string>& metrics) {
+  std::set<std::string> missing(metrics.begin(), metrics.end());
+  ASSIGN_OR_RETURN(const auto shapes, reader.RunShapes(run.id));
+  for (const std::vector<std::string>& keys : shapes) {
+    for (const std::string& key : keys) missing.erase(key);
+  }
+  // The keys of texts are only in the rows.
+  for (size_t i = 0; i < ranges.size() && !missing.empty(); ++i) {
+    RETURN_IF_ERROR(query::VisitRunRows(reader, run.id, ranges[i], [&](const query::Row& row) {
+      for (const model::Text& text : row.texts()) missing.erase(text.key);
+      return absl::OkStatus();
+    }));
+  }
+  return missing;
+}
+
+// An error if no row has one of the selected metrics. In a running run, it may still come.
+absl::Status CheckMetrics(const Globals& globals, const std::set<std::string>& missing,
+                          const model::Run& run, bool may_come) {
+  if (missing.empty()) return absl::OkStatus();
+  const std::string what = absl::StrCat(
+      "no row has ", Printable(absl::StrJoin(missing, ", ")), may_come ? " yet" : "",
+      "; to list the run's metrics, run: ", globals.Command("show " + Printable(run.run_id)));
+  if (!may_come) return absl::NotFoundError(what);
+  std::cerr << "ranklog: " << what << "\n";
+  return absl::OkStatus();
+}
+
 // Warns once if there is a reason why no rows may arrive.
 void WarnIfNobodyWrites(const Globals& globals) {
   const auto dir = globals.StateDir();
@@ -121,6 +152,11 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   };
 
   ASSIGN_OR_RETURN(std::vector<query::RowRange> ranges, query::VisibleRows(*reader, run));
+  ASSIGN_OR_RETURN(const std::set<std::string> missing,
+                   MissingMetrics(*reader, run, ranges, flags.metrics));
+  RETURN_IF_ERROR(
+      CheckMetrics(globals, missing, run,
+                   /*may_come=*/!flags.no_follow && run.state == model::RunState::kRunning));
   ranges = query::LastOf(std::move(ranges), flags.rows);
   if (!flags.no_follow && run.state == model::RunState::kRunning) WarnIfNobodyWrites(globals);
   while (true) {
@@ -144,7 +180,7 @@ void AddTail(Program& program) {
       program.Add("tail", "show a run's last rows and follow new ones", kTailFooter, Tail);
   flags.run.AddTo(options);
   options.Add("-n,--rows", &flags.rows, "number of rows to show first; default 10",
-              {.type = "N", .check = CheckNotNegative});
+              {.type = "N", .check = CheckCount});
   options.Add("--no-follow", &flags.no_follow, "do not wait for new rows");
   options.Add("--json", &flags.json, "print an object per line, like `ranklog export`");
   options.Add("--all", &flags.all, "show all values, with rank statistics");

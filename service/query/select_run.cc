@@ -9,6 +9,7 @@ namespace ranklog::query {
 namespace {
 
 constexpr size_t kListed = 10;  // candidates in a message
+constexpr char kLatest[] = "latest";
 
 using Runs = std::vector<const model::Run*>;
 
@@ -45,7 +46,7 @@ Runs Matching(const Runs& runs, const std::string& text, Field field) {
 }
 
 Runs Candidates(const Runs& runs, const std::string& text) {
-  if (text == "latest") return runs.empty() ? Runs() : Runs{runs.front()};
+  if (text == kLatest) return runs.empty() ? Runs() : Runs{runs.front()};
   if (Runs by_id = Matching(runs, text, &model::Run::run_id); !by_id.empty()) return by_id;
   if (Runs by_name = Matching(runs, text, &model::Run::name); !by_name.empty()) return by_name;
   Runs of_job;
@@ -70,7 +71,27 @@ Runs OfProject(const std::vector<model::Run>& runs, const std::string& project) 
   return chosen;
 }
 
+// "latest" matches in every project, so it is not searched.
+Runs InOtherProjects(const std::vector<model::Run>& runs, const std::string& text,
+                     const std::string& project) {
+  const std::string name = project.empty() ? text.substr(text.find(':') + 1) : text;
+  if (name.empty() || name == kLatest) return {};
+  return Candidates(OfProject(runs, ""), name);
+}
+
+bool IsWhole(const model::Run& run, const std::string& text) {
+  return text == kLatest || text == run.run_id || text == run.name ||
+         run.run_id == absl::StrCat(text, "-", run.primary_rank);
+}
+
 }  // namespace
+
+bool NamesWholeRun(const model::Run& run, const std::string& text) {
+  const size_t colon = text.find(':');
+  return IsWhole(run, text) ||
+         (colon != std::string::npos && text.substr(0, colon) == run.project &&
+          IsWhole(run, text.substr(colon + 1)));
+}
 
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project) {
@@ -89,6 +110,10 @@ absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const 
                      "'; choose one by its id, or by project:id:", List(matches)));
   }
   const std::string place = project.empty() ? "" : " in project '" + Printable(project) + "'";
+  if (const Runs elsewhere = InOtherProjects(runs, text, project); !elsewhere.empty()) {
+    return absl::NotFoundError(absl::StrCat("no run", place, " is called '", Printable(text),
+                                            "'; in another project there is:", List(elsewhere)));
+  }
   if (all.empty()) {
     return absl::NotFoundError(absl::StrCat("there are no runs", place, " yet"));
   }

@@ -23,10 +23,14 @@ inline constexpr char kRunHelp[] =
 //   3. a job id, whose runs have a number behind it (strategies node and all: job-0, job-1)
 //   4. the beginning of an id
 //
-//   kNotFound         no run matches; the message lists the newest runs
+//   kNotFound         no run matches; the message lists the runs of that name in other projects,
+//                     else the newest runs
 //   kInvalidArgument  several runs match, and the message lists them; or `text` is empty
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project);
+
+// Whether `text` is more of the run than the beginning of its id.
+bool NamesWholeRun(const model::Run& run, const std::string& text);
 
 }  // namespace ranklog::query
 

@@ -64,6 +64,8 @@ TEST_F(CliTest, RemoveLeavesNothingOfARun) {
   EXPECT_EQ(removed[0], Parse(R"({"run_id":"job1","project":"gpt","name":"tiny","rows":5,
       "undelivered_rows":2})"));
   EXPECT_EQ(Ranklog({"show", "tiny"}).code, 1);
+  EXPECT_THAT(Ranklog({"rm", "jo", "--yes"}).output,
+              HasSubstr("with --yes, RUN must be a whole id: 'jo' is only the beginning of job2"));
   EXPECT_THAT(RanklogJson({"runs"}), SizeIs(1));
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(spool)) {
@@ -233,7 +235,9 @@ TEST_F(RemoveBesideADaemonTest, DaemonRemovesRequestedRuns) {
   EXPECT_THAT(attached.output, HasSubstr("test:live is still running"));
   EXPECT_THAT(Ranklog({"rm", "waiting", "--yes"}).output, HasSubstr("100 rows not delivered"));
 
-  const Finished removed = Ranklog({"rm", "fir", "waiting", "--yes", "--force"});
+  EXPECT_EQ(Ranklog({"rm", "fir", "waiting", "--yes", "--force"}).code, 1) << "not a whole id";
+
+  const Finished removed = Ranklog({"rm", "first", "waiting", "--yes", "--force"});
   EXPECT_EQ(removed.code, 0) << removed.output;
   EXPECT_THAT(removed.output, AllOf(HasSubstr("removed test:first, 100 rows\n"),
                                     HasSubstr("removed test:waiting, 100 rows\n")));

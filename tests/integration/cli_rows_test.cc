@@ -235,6 +235,9 @@ TEST_F(CliTest, TailShowsEndedRunsLastRows) {
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[1], "22:13:22  40  train/loss 0.2  lr 4");
   EXPECT_EQ(Lines(Ranklog({"tail", "tiny", "--json"}).output).size(), 5);
+  const Finished missing = Ranklog({"tail", "tiny", "--metric", "lr", "--metric", "rl"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.output, HasSubstr("no row has rl; to list the run's metrics, run: ranklog "));
 }
 
 TEST_F(CliTest, TailFollowsUntilRunEnds) {  // S37

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -102,8 +103,18 @@ TEST_F(CliTest, UnknownCommandOrFlagIsNamed) {
 
 TEST_F(CliTest, WrongUsageNamesCommandAndHelp) {
   EXPECT_EQ(Ranklog({"show"}).output, "ranklog show: RUN is required; see `ranklog show --help`\n");
-  EXPECT_THAT(Ranklog({"tail", "latest", "-n", "-1"}).output,
-              AllOf(HasSubstr("must be 0 or more"), HasSubstr("`ranklog tail --help`")));
+  EXPECT_THAT(
+      Ranklog({"tail", "latest", "-n", "-1"}).output,
+      AllOf(HasSubstr("not a whole number of 0 or more"), HasSubstr("`ranklog tail --help`")));
+}
+
+TEST_F(CliTest, SyncOptionsNeedTheirPartner) {
+  for (const auto& [option, value, needs] :
+       {std::tuple{"--slurm-job", "7", "--wait"}, std::tuple{"--base-url", "https://a", "RUN"}}) {
+    const Finished finished = Ranklog({"sync", option, value});
+    EXPECT_EQ(finished.code, 2) << option;
+    EXPECT_THAT(finished.output, HasSubstr(absl::StrCat(option, " needs ", needs)));
+  }
 }
 
 TEST_F(CliTest, UnreadableStoreIsNotReportedMissing) {

@@ -113,6 +113,35 @@ TEST_F(CommandLineTest, UnknownCommandIsWrongUsage) {
   EXPECT_THAT(errors_, HasSubstr("unknown command 'move'; the commands are copy;"));
 }
 
+TEST_F(CommandLineTest, MisspeltWordGetsASuggestion) {
+  EXPECT_EQ(Main({"cpoy", "a"}), 2);
+  EXPECT_THAT(errors_, HasSubstr("unknown command 'cpoy'; did you mean 'copy'?"));
+  EXPECT_EQ(Main({"copy", "a", "--formatt", "json"}), 2);
+  EXPECT_EQ(errors_,
+            "tool copy: unknown option '--formatt'; did you mean '--format'? see `tool copy "
+            "--help`\n");
+  EXPECT_EQ(Main({"--fast", "copy", "a"}), 2);
+  EXPECT_EQ(errors_,
+            "tool copy: options such as '--fast' come after the command; see `tool copy --help`\n");
+}
+
+TEST_F(CommandLineTest, HelpIsACommandToo) {
+  EXPECT_EQ(Main({"help"}), 0);
+  EXPECT_THAT(output_, HasSubstr("Does things."));
+  EXPECT_EQ(Main({"help", "copy"}), 0);
+  EXPECT_THAT(output_, HasSubstr("copy files"));
+}
+
+TEST(OptionCheckTest, NumbersAreWhole) {
+  EXPECT_EQ(CheckPositive("1"), "");
+  EXPECT_EQ(CheckCount("0"), "");
+  for (const char* text : {"abc", "-1", "1.5", ""}) {
+    EXPECT_THAT(CheckPositive(text), HasSubstr("not a whole number of 1 or more")) << text;
+    EXPECT_THAT(CheckCount(text), HasSubstr("not a whole number of 0 or more")) << text;
+  }
+  EXPECT_NE(CheckPositive("0"), "");
+}
+
 TEST_F(CommandLineTest, ErrorOfTheActionIsPrinted) {
   outcome = absl::UnavailableError("the disk is gone");
   EXPECT_EQ(Main({"copy", "a"}), 1);

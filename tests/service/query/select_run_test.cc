@@ -99,8 +99,27 @@ TEST_F(SelectRunTest, NameMayContainColon) {
 TEST_F(SelectRunTest, AnUnknownOneListsTheNewest) {
   EXPECT_THAT(SelectRun(runs_, "nothing", ""),
               StatusIs(kNotFound, AllOf(HasSubstr("'nothing'"), HasSubstr("gpt:abc"))));
-  EXPECT_THAT(SelectRun(runs_, "xyz", "mnist"), StatusIs(kNotFound, Not(HasSubstr("gpt:"))));
+  EXPECT_THAT(SelectRun(runs_, "nothing", "mnist"), StatusIs(kNotFound, Not(HasSubstr("gpt:"))));
   EXPECT_THAT(SelectRun({}, "latest", ""), StatusIs(kNotFound, HasSubstr("no runs")));
+}
+
+TEST_F(SelectRunTest, OtherProjectsRunIsNamed) {
+  EXPECT_THAT(SelectRun(runs_, "mnist:xyz", ""),
+              StatusIs(kNotFound, AllOf(HasSubstr("in another project there is:"),
+                                        HasSubstr("gpt:xyz"), Not(HasSubstr("mnist:abc")))));
+  EXPECT_THAT(SelectRun(runs_, "xyz", "nop"), StatusIs(kNotFound, HasSubstr("gpt:xyz")));
+  EXPECT_THAT(SelectRun(runs_, "latest", "nop"),
+              StatusIs(kNotFound, HasSubstr("there are no runs in project 'nop' yet")));
+}
+
+TEST_F(SelectRunTest, BeginningOfIdIsNotWhole) {
+  const model::Run run = MakeRun(1, "gpt", "abc-0", "first");
+  for (const char* text : {"abc-0", "abc", "first", "latest", "gpt:abc-0", "gpt:first"}) {
+    EXPECT_TRUE(NamesWholeRun(run, text)) << text;
+  }
+  for (const char* text : {"ab", "gpt:ab", "mnist:abc-0"}) {
+    EXPECT_FALSE(NamesWholeRun(run, text)) << text;
+  }
 }
 
 TEST_F(SelectRunTest, RunIsPreferredOverLocalPart) {
