@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 
 namespace ranklog::daemon {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 
 namespace ranklog::deliver {
 

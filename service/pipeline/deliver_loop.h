@@ -20,7 +20,7 @@
 #include "service/base/clock.h"
 #include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 #include "service/model/run.h"
 #include "service/pipeline/delivery_tasks.h"
 #include "service/pipeline/delivery_totals.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 #include "service/model/run.h"
 #include "service/pipeline/delivery_schedule.h"
 #include "service/pipeline/delivery_totals.h"

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "service/base/duration_histogram.h"
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 #include "service/model/run.h"
 
 namespace ranklog::pipeline {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "service/deliver/backend.h"
+#include "service/deliver/run_delivery.h"
 #include "service/pipeline/delivery_tasks.h"
 #include "service/storage/store_reader.h"
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "service/deliver/backend.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/run_delivery.h"
 #include "service/deliver/transport.h"
 
 namespace ranklog::deliver::wandb {

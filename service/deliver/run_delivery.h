@@ -1,7 +1,7 @@
 // The interface between the delivery loop and a tracker.
 
-#ifndef SERVICE_DELIVER_BACKEND_H_
-#define SERVICE_DELIVER_BACKEND_H_
+#ifndef SERVICE_DELIVER_RUN_DELIVERY_H_
+#define SERVICE_DELIVER_RUN_DELIVERY_H_
 
 #include <cstdint>
 #include <memory>
@@ -44,4 +44,4 @@ class RunDelivery {
 
 }  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_BACKEND_H_
+#endif  // SERVICE_DELIVER_RUN_DELIVERY_H_
