@@ -12,6 +12,7 @@
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/node/spool_files.h"
+#include "service/cli/node/stranded_spools.h"
 #include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {

@@ -46,32 +46,6 @@ constexpr absl::Duration kMakeRows = absl::Seconds(5);
 constexpr absl::Duration kTakePoll = absl::Milliseconds(20);
 constexpr size_t kNamed = 3;
 
-// The socket path of a daemon that would be started here. Empty: no usable place.
-std::string SocketPath(const Globals& globals) {
-  std::string address = globals.address;
-  if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
-    address = named;
-  }
-  if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
-  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
-  return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
-}
-
-// The last row of a ring that the store has. nullopt: the store has all rows and the stream's end.
-absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
-                                       uint64_t rows) {
-  if (store == nullptr) return 0;
-  const absl::StatusOr<uint64_t> removed = store->RemovedThrough(key);
-  if (removed.ok() && *removed >= rows) return absl::nullopt;
-  const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
-  if (!stream.ok()) return 0;
-  if (stream->state != model::StreamState::kLive && stream->durable_seq >= rows) {
-    return absl::nullopt;
-  }
-  return stream->durable_seq;
-}
-
 // The first names, and the number of further names.
 std::string NameList(std::vector<std::string> names) {
   const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
@@ -82,10 +56,7 @@ std::string NameList(std::vector<std::string> names) {
 
 std::string NamesOf(const std::vector<UnreadSpool>& spools) {
   std::vector<std::string> names;
-  for (const UnreadSpool& spool : spools) {
-    names.push_back(Printable(
-        absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
-  }
+  for (const UnreadSpool& spool : spools) names.push_back(RankName(spool.key));
   return NameList(std::move(names));
 }
 
@@ -102,69 +73,6 @@ std::string TextOfTheLiving(const std::vector<UnreadSpool>& living) {
   return absl::StrCat(NamesOf(living), one ? " is still running; " : " are still running; ",
                       Counted(rows, "row"), rows == 1 ? " waits in " : " wait in ",
                       one ? "its spool" : "their spools", " for a daemon");
-}
-
-// Whether a daemon listens at the address that a rank was given.
-bool DaemonListensAt(const std::string& address) {
-  const std::vector<std::string> places =
-      address == v1::kDefaultAddress ? StandardAddresses() : std::vector<std::string>{address};
-  return std::any_of(places.begin(), places.end(), [](const std::string& place) {
-    return AskDaemon(place).ok() || TimedOut(place);
-  });
-}
-
-StrandedSpool Unreadable(const std::string& path, const std::string& what,
-                         const absl::Status& why) {
-  return {path, absl::StrCat(what, " cannot be stored: ", Printable(std::string(why.message()))),
-          absl::IsFailedPrecondition(why)
-              ? ""
-              : "no daemon takes this file; remove it when you no longer need its rows"};
-}
-
-// nullopt: it has no rows, or a daemon at `socket_path` or at its own address takes it.
-absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
-                                              const std::string& socket_path,
-                                              storage::StoreReader* store, const Globals& globals,
-                                              bool daemon_runs) {
-  const bool lives = file.locked();
-  const auto ring = ingest::SpoolReader::Open(file.fd());
-  if (!ring.ok()) {
-    // While its rank lives, the header changes as it is read.
-    if (lives || absl::IsUnavailable(ring.status())) return absl::nullopt;
-    return Unreadable(file.path(), "the rows of a spool", ring.status());
-  }
-  if (ring->rows() == 0) return absl::nullopt;
-  const std::string rows = Counted(ring->rows(), "row");
-  v1::Hello hello;
-  if (!hello.ParseFromString(ring->hello())) {
-    return Unreadable(file.path(), absl::StrCat(rows, " of a spool"),
-                      absl::DataLossError("its Hello is unreadable"));
-  }
-  const bool ours = ingest::IsForDaemonAt(socket_path, *ring);
-  if (!ours && (lives || DaemonListensAt(hello.ring().address()))) return absl::nullopt;
-  const model::StreamKey key = ingest::ToStreamKey(hello.stream());
-  const std::string whose = NamesOf({{file.path(), key}});
-  absl::Status readable = ingest::ToSession(hello).status();
-  if (readable.ok() && key.incarnation != ring->incarnation()) {
-    readable = absl::DataLossError("its Hello is of another ring");
-  }
-  if (!readable.ok()) {
-    return Unreadable(file.path(), absl::StrCat(rows, " of ", whose), readable);
-  }
-  if (ours) return absl::nullopt;
-  const auto stored = StoredThrough(store, key, ring->rows());
-  if (!stored) return absl::nullopt;
-  const uint64_t left = ring->rows() - std::min(*stored, ring->rows());
-  const bool standard = hello.ring().address() == v1::kDefaultAddress;
-  const std::string address = Printable(hello.ring().address());
-  return StrandedSpool{
-      file.path(),
-      absl::StrCat(left == 0 ? "the end" : Counted(left, "row"), " of ", whose,
-                   " can only go to a daemon at ", standard ? "the default address" : address,
-                   ", where none runs"),
-      absl::StrCat("run: ", daemon_runs ? globals.Command("stop") + "; " : "",
-                   standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ",
-                   globals.Command("sync"))};
 }
 
 bool AnyLives(const std::vector<UnreadSpool>& left) {
@@ -184,6 +92,34 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
 }
 
 }  // namespace
+
+std::string SocketPath(const Globals& globals) {
+  std::string address = globals.address;
+  if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
+    address = named;
+  }
+  if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
+}
+
+absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
+                                       uint64_t rows) {
+  if (store == nullptr) return 0;
+  const absl::StatusOr<uint64_t> removed = store->RemovedThrough(key);
+  if (removed.ok() && *removed >= rows) return absl::nullopt;
+  const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
+  if (!stream.ok()) return 0;
+  if (stream->state != model::StreamState::kLive && stream->durable_seq >= rows) {
+    return absl::nullopt;
+  }
+  return stream->durable_seq;
+}
+
+std::string RankName(const model::StreamKey& key) {
+  return Printable(absl::StrCat("rank ", key.rank, " of ", key.project, ":", key.job_id));
+}
 
 std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
   std::vector<UnreadSpool> left;
@@ -212,27 +148,6 @@ std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& s
     }
   }
   return left;
-}
-
-std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
-                                              const std::string& state_dir) {
-  std::vector<StrandedSpool> stranded;
-  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
-  const auto store = storage::StoreReader::Open(state_dir);
-  const std::string socket_path = SocketPath(globals);
-  const bool daemon_runs = storage::StateLock::Holder(state_dir) != 0;
-  const bool chosen = !globals.state_dir.empty() || !globals.address.empty();
-  const Globals same_store{.state_dir = chosen ? state_dir : "", .address = ""};
-  for (const std::string& dir : SpoolDirs(state_dir)) {
-    for (const std::string& path : ingest::RingsIn(dir)) {
-      const auto file = ingest::RingFile::OpenLeft(path);
-      if (!file.ok() || !seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
-      auto found = ExamineStranded(**file, socket_path, store.ok() ? store->get() : nullptr,
-                                   same_store, daemon_runs);
-      if (found) stranded.push_back(*std::move(found));
-    }
-  }
-  return stranded;
 }
 
 std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "service/cli/node/globals.h"
 #include "service/model/session.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 
@@ -34,21 +36,20 @@ std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
 // their daemon, because it will read the rings.
 std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
 
-// A ring that waits for no daemon of this state directory, so that no other function here finds it.
-struct StrandedSpool {
-  std::string path;
-  std::string text;    // whose rows it holds, how many the store lacks, and why they stay
-  std::string advice;  // empty: another version wrote it, and `text` says what to do
-};
-
-// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon at
-// another address where none runs. Rings with another address are in good hands if that daemon or
-// their rank is alive.
-std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std::string& state_dir);
-
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
+
+// The socket path of a daemon that would be started here. Empty: no usable place.
+std::string SocketPath(const Globals& globals);
+
+// The last row of a ring that the store has; 0 if `store` is null. nullopt: the store has all
+// `rows` and the stream's end.
+absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
+                                       uint64_t rows);
+
+// "rank 0 of gpt:job", safe for a terminal.
+std::string RankName(const model::StreamKey& key);
 
 // The number of rows in these spools.
 uint64_t UnreadRows(const std::vector<UnreadSpool>& left);

@@ -1,0 +1,28 @@
+// Rows in the rings of ranks that no daemon of a state directory takes.
+
+#ifndef SERVICE_CLI_NODE_STRANDED_SPOOLS_H_
+#define SERVICE_CLI_NODE_STRANDED_SPOOLS_H_
+
+#include <string>
+#include <vector>
+
+#include "service/cli/node/globals.h"
+
+namespace ranklog::cli {
+
+// A ring that waits for no daemon of this state directory, so that no function of unread_spools.h
+// finds it.
+struct StrandedSpool {
+  std::string path;
+  std::string text;    // whose rows it holds, how many the store lacks, and why they stay
+  std::string advice;  // empty: another version wrote it, and `text` says what to do
+};
+
+// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon at
+// another address where none runs. Rings with another address are in good hands if that daemon or
+// their rank is alive.
+std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std::string& state_dir);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_NODE_STRANDED_SPOOLS_H_
