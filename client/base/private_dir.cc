@@ -14,17 +14,16 @@ absl::Status Prepare(const PrivateDir& dir) {
   // The checks below find the result of mkdir(). The umask may have removed our own rights.
   if (dir.create && mkdir(dir.path.c_str(), 0700) == 0) chmod(dir.path.c_str(), 0700);
   const int fd = open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
-    const std::string message =
-        absl::StrCat("cannot open the directory ", dir.path, ": ", strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
-  }
+  const int error = errno;
   struct stat info;
-  const bool ours = fstat(fd, &info) == 0 && v1::IsOwnDirectory(info, 022);
-  close(fd);
+  const bool ours = fd >= 0 && fstat(fd, &info) == 0 && v1::IsOwnDirectory(info, 022);
+  if (fd >= 0) close(fd);
   if (ours) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("the directory ", dir.path, " belongs to another user, or others can write it"));
+  std::string why = v1::WhyUnusable(dir);
+  if (why.empty()) {
+    why = absl::StrCat("cannot open the directory ", dir.path, ": ", strerror(error));
+  }
+  return fd < 0 && error == ENOENT ? absl::NotFoundError(why) : absl::PermissionDeniedError(why);
 }
 
 absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {

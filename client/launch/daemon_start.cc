@@ -177,7 +177,7 @@ void AddPath(std::vector<std::string>* directories) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketPlace& place) {
-  const std::string path = place.dir.path + "/start.lock";
+  const std::string path = absl::StrCat(place.dir.path, "/", v1::kStartLockFile);
   const absl::StatusOr<int> fd = OpenOwnFile(path, O_RDWR);
   if (!fd.ok()) return fd.status();
   if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {

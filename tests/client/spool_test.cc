@@ -1,8 +1,10 @@
 #include "client/ring/spool.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -14,8 +16,7 @@ namespace ranklog::internal {
 namespace {
 
 using ::ranklog::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 class SpoolPlaceTest : public ::testing::Test {
@@ -47,13 +48,21 @@ TEST_F(SpoolPlaceTest, RingsOfLaterThreadsAreSmall) {
 
 TEST_F(SpoolPlaceTest, NoticeExplainsAlternativeDirectory) {
   const std::string open = dir_.File("open");
+  const auto notice = [&] {
+    const auto spool = Create(open, 64 << 10, 0);
+    EXPECT_THAT(spool->notice(), EndsWith("; the spool is at " + spool->path()));
+    spool->Unlink();
+    return spool->notice();
+  };
   ASSERT_EQ(mkdir(open.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open.c_str(), 0777), 0);
-  const auto spool = Create(open, 64 << 10, 0);
-  EXPECT_THAT(spool->notice(), AllOf(StartsWith("the directory " + open +
-                                                " belongs to another user, or others can write it"),
-                                     HasSubstr("the spool is at " + spool->path())));
-  spool->Unlink();
+  EXPECT_THAT(notice(), StartsWith(open + " is writable by other users; run: chmod 700 " + open));
+  // Others may need the mode of a directory with other files, such as /tmp.
+  ASSERT_EQ(close(creat((open + "/theirs").c_str(), 0600)), 0);
+  EXPECT_THAT(notice(), StartsWith(open + " is writable by other users; choose a directory"));
+  ASSERT_EQ(unlink((open + "/theirs").c_str()) + rmdir(open.c_str()), 0);
+  ASSERT_EQ(close(creat(open.c_str(), 0600)), 0);
+  EXPECT_THAT(notice(), StartsWith(open + " is not a directory; choose a directory of your own"));
 }
 
 // The program still writes its messages to descriptor 2.

@@ -214,8 +214,8 @@ TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
   rank.insert(rank.end(), {TELLING_RANK, "50"});
   const Finished told = RunToEnd(rank, options);
   EXPECT_THAT(told.output,
-              HasSubstr("returned 50, ring full 0: the directory /dev/shm/ranklog-0 belongs to "
-                        "another user, or others can write it; the spool is at "
+              HasSubstr("returned 50, ring full 0: /dev/shm/ranklog-0 is writable by other "
+                        "users; run: chmod 700 /dev/shm/ranklog-0; the spool is at "
                         "/var/tmp/ranklog-0/ring-"));
   std::vector<std::string> doctor = WithOwnMounts(kTakenDevShm);
   doctor.insert(doctor.end(), {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()});

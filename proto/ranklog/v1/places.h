@@ -4,8 +4,12 @@
 #ifndef RANKLOG_V1_PLACES_H_
 #define RANKLOG_V1_PLACES_H_
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -18,6 +22,8 @@ namespace ranklog::v1 {
 inline constexpr char kSocketFile[] = "ranklogd.sock";
 // The messages of a daemon that a rank started, in a file beside the socket.
 inline constexpr char kDaemonLogFile[] = "ranklogd.log";
+// The lock of a rank that starts a daemon, beside the socket.
+inline constexpr char kStartLockFile[] = "start.lock";
 // Ring.address of a rank that looks for its daemon in the standard places.
 inline constexpr char kDefaultAddress[] = "default";
 
@@ -87,18 +93,52 @@ inline std::vector<PrivateDir> StandardDirs() {
   return dirs;
 }
 
+// What to do about a directory of this user that others can reach. It is chmod only for a directory
+// that has nothing but Ranklog's files: others may need the rest, as in / or /etc.
+inline std::string HowToKeepOthersOut(const std::string& path) {
+  DIR* const dir = opendir(path.c_str());
+  bool only_ours = dir != nullptr;
+  while (const dirent* entry = only_ours ? readdir(dir) : nullptr) {
+    const std::string name = entry->d_name;
+    struct stat info;
+    only_ours = name == "." || name == ".." || name.rfind("ring-", 0) == 0 ||
+                name.rfind(kDaemonLogFile, 0) == 0 || name == kStartLockFile ||
+                (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 S_ISSOCK(info.st_mode));
+  }
+  if (dir != nullptr) closedir(dir);
+  return only_ours ? "run: chmod 700 " + path
+                   : "choose a directory of your own, without other files";
+}
+
+// Why neither a rank nor a daemon uses `dir`, and what to do; empty if they do, as far as that is
+// visible without making it.
+inline std::string WhyUnusable(const PrivateDir& dir) {
+  struct stat info;
+  if (lstat(dir.path.c_str(), &info) != 0) {
+    if (!dir.create) return dir.path + " does not exist";
+    const std::string parent = dir.path.substr(0, dir.path.rfind('/') + 1);
+    if (access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return "";
+    return "cannot make the directory " + dir.path + ": " + strerror(errno);
+  }
+  if (IsOwnDirectory(info, 022)) return "";
+  if (!S_ISDIR(info.st_mode)) {
+    return dir.path + (S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory") +
+           "; choose a directory of your own";
+  }
+  if (info.st_uid != geteuid()) {
+    return dir.path + " belongs to user " + std::to_string(info.st_uid) +
+           "; choose a directory of your own";
+  }
+  return dir.path + " is writable by other users; " + HowToKeepOthersOut(dir.path);
+}
+inline bool CanBeUsed(const PrivateDir& dir) { return WhyUnusable(dir).empty(); }
+
 // Whether the path exists but is not private: it belongs to another user, it is a symbolic link, or
 // others may write it.
 inline bool IsTaken(const PrivateDir& dir) {
   struct stat info;
-  return lstat(dir.path.c_str(), &info) == 0 && !IsOwnDirectory(dir.path, 022);
-}
-
-// Whether a daemon can listen there, as far as that is visible without making the directory.
-inline bool CanBeUsed(const PrivateDir& dir) {
-  if (IsOwnDirectory(dir.path, 022)) return true;
-  if (!dir.create || IsTaken(dir)) return false;
-  return access(dir.path.substr(0, dir.path.rfind('/')).c_str(), W_OK) == 0;
+  return lstat(dir.path.c_str(), &info) == 0 && !CanBeUsed(dir);
 }
 
 }  // namespace ranklog::v1

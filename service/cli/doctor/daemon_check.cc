@@ -15,7 +15,6 @@
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
 #include "service/base/number_text.h"
-#include "service/base/ownership.h"
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/storage/state_lock.h"
@@ -136,7 +135,7 @@ Finding CheckSocket(const Globals& globals) {
         absl::StrCat(Printable(dir), " is not a directory of your own; choose another one");
   } else if (!v1::IsOwnDirectory(dir, 077)) {
     finding.advice = absl::StrCat(Printable(dir), " is accessible to other users; ",
-                                  Printable(HowToKeepOthersOut(dir)));
+                                  Printable(v1::HowToKeepOthersOut(dir)));
   }
   return finding;
 }

@@ -49,9 +49,13 @@ std::string ShellVariable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The first choice of a rank for its ring; see client/base/private_dir.h.
-std::string FirstSpoolDir() {
-  if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) return named;
+// The first choice of a rank for its ring, as client/ring/spool.cc tries them. `skipped`: why it
+// does not use $RANKLOG_SPOOL_DIR.
+std::string FirstSpoolDir(std::string* skipped) {
+  if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
+    *skipped = v1::WhyUnusable({named, /*create=*/true});
+    if (skipped->empty()) return named;
+  }
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
   const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
   return dir == dirs.end() ? "" : dir->path;
@@ -156,7 +160,8 @@ Finding CheckServer(const Globals& globals, const std::string& base_url,
 }  // namespace
 
 Finding CheckSpoolRoom(int ranks) {
-  const std::string dir = FirstSpoolDir();
+  std::string skipped;
+  const std::string dir = FirstSpoolDir(&skipped);
   if (dir.empty()) {
     return {"spool room",
             {{"path", nullptr}},
@@ -173,6 +178,9 @@ Finding CheckSpoolRoom(int ranks) {
     finding.advice = absl::StrCat("not usable: ", error.message());
     return finding;
   }
+  if (!skipped.empty()) {
+    finding.advice = absl::StrCat("ranks do not use RANKLOG_SPOOL_DIR: ", Printable(skipped));
+  }
   // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and
   // a rank's first ring gets half of the rank's part.
   const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
@@ -183,8 +191,8 @@ Finding CheckSpoolRoom(int ranks) {
                   " free: ", ranks, ranks == 1 ? " rank gets" : " ranks get", " a ring of ",
                   BytesText(static_cast<int64_t>(ring)), ranks == 1 ? "" : " each");
   if (ring < kSmallRing) {
-    finding.advice = absl::StrCat(
-        BytesText(v1::kDefaultRingBytes),
+    absl::StrAppend(
+        &finding.advice, finding.advice.empty() ? "" : "; ", BytesText(v1::kDefaultRingBytes),
         " each are usual; in a container, use docker run --shm-size=1g, or in Kubernetes an "
         "emptyDir with medium Memory at /dev/shm; or set RANKLOG_SPOOL_DIR to a directory on a "
         "local disk");

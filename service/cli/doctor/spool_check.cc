@@ -1,6 +1,7 @@
 #include "service/cli/doctor/spool_check.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -21,12 +22,11 @@ absl::optional<Finding> CheckSpoolOwner(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
   struct stat info {};
   lstat(dir.path.c_str(), &info);
-  return Finding{
-      "spool",
-      {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
-      absl::StrCat(dir.path, " is not a private directory of your own: it belongs to user ",
-                   info.st_uid),
-      "ranks and the daemon ignore it; remove it, or ask its owner to"};
+  return Finding{"spool",
+                 {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
+                 dir.path + " is not a private directory of your own",
+                 absl::StrCat("ranks and the daemon ignore it: ", v1::WhyUnusable(dir),
+                              info.st_uid == geteuid() ? "" : ", or ask its owner to remove it")};
 }
 
 absl::optional<Finding> CheckRings(const std::string& dir) {

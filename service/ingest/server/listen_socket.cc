@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "ranklog/v1/places.h"
-#include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -74,7 +73,7 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
   } else if (info.st_uid != geteuid()) {
     why = absl::StrCat(" belongs to user ", info.st_uid, kElsewhere);
   } else {
-    why = absl::StrCat(" is accessible to other users; ", HowToKeepOthersOut(dir));
+    why = absl::StrCat(" is accessible to other users; ", v1::HowToKeepOthersOut(dir));
   }
   return absl::FailedPreconditionError(dir + why);
 }
