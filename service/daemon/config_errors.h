@@ -1,0 +1,18 @@
+// The texts of ranklogd for errors of CLI11. For config.cc only; includes CLI11.
+
+#ifndef SERVICE_DAEMON_CONFIG_ERRORS_H_
+#define SERVICE_DAEMON_CONFIG_ERRORS_H_
+
+#include <CLI/CLI.hpp>
+
+#include "service/daemon/config.h"
+#include "service/daemon/config_sources.h"
+
+namespace ranklog::daemon {
+
+// The text and the exit code for an error of CLI11, or for --help and --version.
+Parsed TextOf(const CLI::App& app, const LinedConfig& file, const CLI::ParseError& error);
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_CONFIG_ERRORS_H_
