@@ -1,6 +1,8 @@
 #include "service/daemon/config.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,7 +51,8 @@ std::string Environment(const char* name) {
 // The values of an option for a duration.
 struct DurationRange {
   absl::Duration least = absl::ZeroDuration();
-  const char* infinite = nullptr;  // the word for no limit; null: there is none
+  absl::Duration most = absl::InfiniteDuration();  // exclusive if infinite
+  const char* infinite = nullptr;                  // the word for no limit; null: there is none
 };
 
 CLI::Validator DurationText(DurationRange range) {
@@ -57,7 +60,7 @@ CLI::Validator DurationText(DurationRange range) {
       [range](const std::string& text) -> std::string {
         absl::Duration parsed;
         if ((range.infinite != nullptr && text == range.infinite) ||
-            (absl::ParseDuration(text, &parsed) && parsed >= range.least &&
+            (absl::ParseDuration(text, &parsed) && parsed >= range.least && parsed <= range.most &&
              parsed < absl::InfiniteDuration())) {
           return "";
         }
@@ -66,7 +69,10 @@ CLI::Validator DurationText(DurationRange range) {
                               range.infinite);
         }
         return absl::StrCat("'", text, "' is not a duration of at least ",
-                            absl::FormatDuration(range.least), ", such as 500ms, 30s or 2m");
+                            absl::FormatDuration(range.least),
+                            range.most == absl::InfiniteDuration()
+                                ? ", such as 500ms, 30s or 2m"
+                                : absl::StrCat(" and at most ", absl::FormatDuration(range.most)));
       },
       "");
 }
@@ -96,7 +102,9 @@ CLI::Validator OwnFile() {
   return CLI::Validator(
       [](const std::string& path) -> std::string {
         struct stat info {};
-        if (stat(path.c_str(), &info) != 0) return "File does not exist: " + path;
+        if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
+          return absl::StrCat("cannot read ", path, ": ", strerror(errno));
+        }
         if (S_ISDIR(info.st_mode)) {
           return "cannot read " + path + ": it is a directory; pass a configuration file";
         }
@@ -226,7 +234,9 @@ void AddOutput(CLI::App& app, Config* config, Given* given) {
 void AddAdvanced(CLI::App& app, Config* config) {
   constexpr char kAdvanced[] = "Advanced";
   constexpr DurationRange kInterval = {.least = absl::Milliseconds(1)};
-  AddDuration(app, "--commit-interval", &config->commit_interval, kInterval,
+  // Rows are durable only after the commit. A minute is more than any use of it.
+  AddDuration(app, "--commit-interval", &config->commit_interval,
+              {.least = absl::Milliseconds(1), .most = absl::Minutes(1)},
               "how long to collect rows before a commit")
       ->group(kAdvanced);
   app.add_flag("--core-dumps", config->core_dumps,
@@ -287,11 +297,11 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   try {
     app.parse(argc, argv);
-    if (!absl::StartsWith(given.address, kUnix)) {
-      throw CLI::ValidationError("RANKLOG_ADDRESS", "must have the form unix:PATH");
+    if (const std::string why = UnixAddress()(given.address); !why.empty()) {
+      throw CLI::ValidationError("$RANKLOG_ADDRESS", why);
     }
   } catch (const CLI::ParseError& error) {
-    return TextOf(app, *file, error);
+    return TextOf(app, *file, {argv + 1, argv + argc}, error);
   }
   parsed.run = !given.print_config;
   config.state_dirs =

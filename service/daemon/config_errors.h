@@ -4,14 +4,18 @@
 #define SERVICE_DAEMON_CONFIG_ERRORS_H_
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "service/daemon/config.h"
 #include "service/daemon/config_sources.h"
 
 namespace ranklog::daemon {
 
-// The text and the exit code for an error of CLI11, or for --help and --version.
-Parsed TextOf(const CLI::App& app, const LinedConfig& file, const CLI::ParseError& error);
+// The text and the exit code for an error of CLI11, or for --help and --version. The text names the
+// source of a wrong value: a flag, a line of the file, or a variable.
+Parsed TextOf(const CLI::App& app, const LinedConfig& file, const std::vector<std::string>& args,
+              const CLI::ParseError& error);
 
 }  // namespace ranklog::daemon
 

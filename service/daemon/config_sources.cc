@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 
 namespace ranklog::daemon {
@@ -41,7 +39,7 @@ std::string Quoted(const std::string& text) {
 }
 
 CLI::ConfigError BadLine(int number, absl::string_view why) {
-  return CLI::ConfigError(absl::StrCat("line ", number, ": ", why));
+  return CLI::ConfigError(absl::StrCat(":", number, ": ", why));
 }
 
 // Removes the TOML string at the start of `text`, in " or ', and returns its value.
@@ -67,52 +65,57 @@ std::string TakeString(int number, absl::string_view* text) {
   throw BadLine(number, "the value has no closing quote");
 }
 
-// The setting in a line KEY = "VALUE", with or without a comment. nullopt: CLI11 must read the
-// line. CLI11 supports neither a '#' in quotes nor backslash escapes.
-absl::optional<CLI::ConfigItem> QuotedSetting(int number, absl::string_view line) {
+// A value without quotes, such as true or 9464.
+std::string TakeWord(absl::string_view* text) {
+  const size_t end = std::min(text->find_first_of(" \t#,[]{}\"'="), text->size());
+  const std::string word(text->substr(0, end));
+  text->remove_prefix(end);
+  return word;
+}
+
+bool IsCommentOrEmpty(absl::string_view text) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  return text.empty() || text.front() == '#';
+}
+
+// The setting in a line KEY = VALUE, with or without a comment. nullopt: there is only a comment.
+absl::optional<CLI::ConfigItem> ReadSetting(int number, absl::string_view line) {
+  if (IsCommentOrEmpty(line)) return absl::nullopt;
+  const CLI::ConfigError no_setting =
+      BadLine(number, "not a setting; write KEY = \"VALUE\", without sections and arrays");
   const size_t equals = line.find('=');
-  if (equals == absl::string_view::npos) return absl::nullopt;
+  if (equals == absl::string_view::npos) throw no_setting;
   absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
   absl::string_view rest = absl::StripAsciiWhitespace(line.substr(equals + 1));
-  if (key.empty() || key.front() == '#' || key.front() == ';' || key.front() == '[') {
-    return absl::nullopt;
-  }
-  if (rest.empty() || (rest.front() != '"' && rest.front() != '\'')) return absl::nullopt;
   if (key.size() > 1 && key.front() == '"') key = key.substr(1, key.size() - 2);
+  if (key.empty() || rest.empty() || key.find_first_of(" \t#[]\"'") != absl::string_view::npos) {
+    throw no_setting;
+  }
   CLI::ConfigItem item;
   item.name = std::string(key);
-  item.inputs = {TakeString(number, &rest)};
-  rest = absl::StripLeadingAsciiWhitespace(rest);
-  if (!rest.empty() && rest.front() != '#') {
-    throw BadLine(number, "unexpected text after the closing quote");
+  if (rest.front() == '"' || rest.front() == '\'') {
+    item.inputs = {TakeString(number, &rest)};
+    if (!IsCommentOrEmpty(rest)) throw BadLine(number, "unexpected text after the closing quote");
+    return item;
   }
+  item.inputs = {TakeWord(&rest)};
+  if (item.inputs.front().empty() || !IsCommentOrEmpty(rest)) throw no_setting;
   return item;
 }
 
 }  // namespace
 
 std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const {
-  const std::string text(std::istreambuf_iterator<char>(input), {});
-  int number = 0;
   std::vector<CLI::ConfigItem> items;
-  std::string others;  // the lines that CLI11 reads, at their line numbers
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    if (auto item = QuotedSetting(number, line)) {
-      items.push_back(*std::move(item));
-    } else {
-      absl::StrAppend(&others, line);
+  int number = 0;
+  for (std::string line; std::getline(input, line);) {
+    auto item = ReadSetting(++number, line);
+    if (!item) continue;
+    if (const auto [first, is_new] = lines_.emplace(item->name, number); !is_new) {
+      throw BadLine(number, absl::StrCat("'", item->name, "' is already in line ", first->second));
     }
-    others += '\n';
-    line = line.substr(0, line.find('='));
-    line = absl::StripAsciiWhitespace(line);
-    if (line.size() > 1 && (line.front() == '"' || line.front() == '[')) {
-      line = absl::StripAsciiWhitespace(line.substr(1, line.size() - 2));
-    }
-    lines_.emplace(line, number);  // the first line of a key counts
+    items.push_back(*std::move(item));
   }
-  std::istringstream again(others);
-  for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(again)) items.push_back(item);
   return items;
 }
 
@@ -132,6 +135,16 @@ std::vector<std::string> SettingsOf(const CLI::App& app) {
   return names;
 }
 
+std::string SourceOf(const CLI::App& app, const LinedConfig& file,
+                     const std::vector<std::string>& args, const std::string& name) {
+  if (IsGivenByFlag(name, args)) return "--" + name;
+  if (const int line = file.LineOf(name); line > 0) {
+    return absl::StrCat(app.get_config_ptr()->as<std::string>(), ":", line);
+  }
+  const std::string variable = app.get_option("--" + name)->get_envname();
+  return getenv(variable.c_str()) == nullptr ? "" : "$" + variable;
+}
+
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
                         const std::vector<std::string>& args,
                         const std::map<std::string, PrintedValue>& special) {
@@ -142,19 +155,11 @@ std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
     const bool given = option.count() > 0;
     const auto known = special.find(name);
     std::string value = given ? option.results().back() : option.get_default_str();
-    std::string variable =
-        getenv(option.get_envname().c_str()) == nullptr ? "" : option.get_envname();
-    if (known != special.end()) {
-      value = known->second.value;
-      variable = known->second.variable;
-    }
-    std::string source = "default";
-    if (IsGivenByFlag(name, args)) {
-      source = "--" + name;
-    } else if (const int line = file.LineOf(name); given && line > 0) {
-      source = absl::StrCat(app.get_config_ptr()->as<std::string>(), ":", line);
-    } else if (!variable.empty()) {
-      source = absl::StrCat("$", variable);
+    if (known != special.end()) value = known->second.value;
+    std::string source = SourceOf(app, file, args, name);
+    if (source.empty()) {
+      const bool has_variable = known != special.end() && !known->second.variable.empty();
+      source = has_variable ? "$" + known->second.variable : "default";
     }
     std::string setting = is_flag
                               ? absl::StrCat(name, " = ", given ? value : "false")

@@ -11,8 +11,9 @@
 
 namespace ranklog::daemon {
 
-// Reads a configuration file like CLI11, but quoted values as in TOML, and records the line of each
-// key.
+// Reads a configuration file: a part of TOML, one KEY = VALUE on each line, without sections and
+// arrays. CLI11's reader is not used, because it skips what it does not understand, and keeps the
+// first of two equal keys. Throws CLI::ConfigError with ":LINE: why". Records the line of each key.
 class LinedConfig : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
@@ -24,6 +25,11 @@ class LinedConfig : public CLI::ConfigTOML {
 
 // The options of `app`, which must be parsed already, without those that are not settings (--help).
 std::vector<std::string> SettingsOf(const CLI::App& app);
+
+// Where the value of an option comes from: "--drain", "FILE:3" or "$VARIABLE". Empty if it is the
+// default, or a variable that CLI11 does not know.
+std::string SourceOf(const CLI::App& app, const LinedConfig& file,
+                     const std::vector<std::string>& args, const std::string& name);
 
 struct PrintedValue {
   std::string value;     // the effective value, if CLI11 does not know it; empty: no value
