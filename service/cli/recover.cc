@@ -1,7 +1,12 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,6 +23,7 @@
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
+#include "service/storage/recovery/damage.h"
 #include "service/storage/state_lock.h"
 #include "service/storage/store_file.h"
 
@@ -28,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr char kRecoverFooter[] = R"(
 FILE is a damaged store: a store that ranklogd set aside (`ranklog doctor` shows its path), or a state directory's
-ranklog.db that no daemon uses. FILE is not changed. The runs are saved into a new store, in the directory
+ranklog.db. Stop its daemon first. FILE is not changed. The runs are saved into a new store, in the directory
 FILE.recovered or --to; all commands read it with --state-dir. Rows with a wrong checksum are left out and counted
 as lost; rows of runs are aggregated again from the ranks' rows.
 
@@ -117,11 +123,49 @@ void PrintSalvaged(const storage::Salvaged& salvaged, const std::string& to) {
   std::cout << "\nto see the runs: ranklog runs --state-dir " << to << "\n";
 }
 
-absl::Status Recover(const Globals&, const RecoverFlags& flags) {
+// A damaged store may have lost its header, but then its name shows what it is.
+bool LooksLikeStore(const std::string& path) {
+  if (absl::StartsWith(fs::path(path).filename().string(), storage::kStoreFile)) return true;
+  constexpr std::streamoff kApplicationIdAt = 68;  // of SQLite's file format
+  constexpr char kApplicationId[] = {'R', 'K', 'L', '1'};
+  char id[sizeof kApplicationId] = {};
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(kApplicationIdAt).read(id, sizeof id);
+  return std::equal(std::begin(id), std::end(id), std::begin(kApplicationId));
+}
+
+// OK: `file` is a store, as far as its name or its header shows, and no process uses it.
+absl::Status CheckNamedFile(const std::string& file) {
   std::error_code error;
-  if (!fs::is_regular_file(flags.file, error)) {
-    return absl::NotFoundError(absl::StrCat("there is no file ", flags.file));
+  if (fs::is_directory(file, error)) {
+    std::vector<std::string> stores = storage::SetAsideStores(file);
+    const std::string in_use = absl::StrCat(file, "/", storage::kStoreFile);
+    if (fs::exists(in_use, error)) stores.push_back(in_use);
+    return absl::InvalidArgumentError(
+        stores.empty()
+            ? file + " is a directory without a store"
+            : absl::StrCat(file, " is a directory; name a store in it, such as ", stores.front()));
   }
+  if (!fs::is_regular_file(file, error)) {
+    return absl::NotFoundError(absl::StrCat("there is no file ", file));
+  }
+  if (!LooksLikeStore(file)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, " is not a store of Ranklog, by its header; if it is one, give it a name such as ",
+        storage::kStoreFile));
+  }
+  const fs::path path = fs::absolute(file, error);
+  const std::string dir = path.parent_path().string();
+  const int64_t pid = path.filename() == storage::kStoreFile ? storage::StateLock::Holder(dir) : 0;
+  if (pid == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("process ", pid, " uses ", file,
+                   "; stop the daemon first; run: ranklog stop --state-dir ", dir));
+}
+
+absl::Status Recover(const Globals&, const RecoverFlags& flags) {
+  RETURN_IF_ERROR(CheckNamedFile(flags.file));
+  std::error_code error;
   std::string to = flags.to.empty() ? flags.file + ".recovered" : flags.to;
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   if (fs::exists(to, error) && !fs::is_empty(to, error)) {
@@ -135,7 +179,10 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(flags.file, partial, partial);
   if (!salvaged.ok()) {
     fs::remove_all(partial, error);
-    return salvaged.status();
+    // Not kDataLoss, which refers to `ranklog doctor`: it reports the same.
+    if (!absl::IsDataLoss(salvaged.status())) return salvaged.status();
+    return absl::FailedPreconditionError(
+        absl::StrCat(salvaged.status().message(), "; ", kNoRowSaved));
   }
   const absl::Status made = MakeRunRows(partial);
   fs::rename(partial, to, error);

@@ -92,7 +92,7 @@ absl::Status Daemon::StartStages() {
 }
 
 absl::Status Daemon::MakeDelivery() {
-  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir, &set_aside_));
   pipeline::CountCrashedDeliveries(place_.dir, *store);
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;

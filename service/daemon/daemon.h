@@ -68,6 +68,8 @@ class Daemon {
   bool IsIdle() const;
 
   const std::string& state_dir() const { return place_.dir; }
+  // What was logged about a damaged store that Start() set aside; else empty.
+  const std::string& set_aside() const { return set_aside_; }
   // Call it once a second. Updates the monitor, and the health service's state, which is serving
   // while rows can be stored.
   void Tick();
@@ -97,7 +99,8 @@ class Daemon {
 
   const Config config_;
   storage::LockedDir place_;  // initialized first, destroyed last
-  absl::Status lock_kept_;    // result of the last KeepLock()
+  std::string set_aside_;
+  absl::Status lock_kept_;  // result of the last KeepLock()
   deliver::CredentialStore credentials_;
   ingest::WakeEvent wake_;
   ingest::IngestCounters counters_;

@@ -157,7 +157,8 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
         fmt::format("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
                     getpid(), (*daemon)->state_dir(), (*daemon)->address());
     spdlog::info(serves);
-    background.Report(0, serves);
+    const std::string& set_aside = (*daemon)->set_aside();
+    background.Report(0, set_aside.empty() ? serves : set_aside + "\n" + serves);
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
     const End end = WaitForEnd(ending, config.idle_exit, **daemon, watchdog, &received);
     if (end == End::kLockTaken) {

@@ -206,9 +206,12 @@ TEST(DaemonTest, BackgroundReturnsOnceServing) {
   const std::vector<std::string> flags = {"--background",  "--state-dir",  node.state_dir(),
                                           "--listen",      node.address(), "--spool-dir",
                                           node.spool_dir()};
+  std::filesystem::create_directories(node.state_dir());
+  std::ofstream(node.state_dir() + "/ranklog.db") << "not a database";
   const Finished started = RunRanklogd(flags);
   EXPECT_EQ(started.code, 0) << started.output;
   EXPECT_THAT(started.output, HasSubstr(node.socket()));
+  EXPECT_THAT(started.output, HasSubstr("run `ranklog recover " + node.state_dir()));
   ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"}, {{"RANKLOG_START_DAEMON", "0"}});
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   const Finished again = RunRanklogd(flags);

@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -140,12 +141,29 @@ TEST_F(RecoverTest, CountsRowsLostToTruncation) {
   EXPECT_EQ(doctor.code, 1);
   EXPECT_THAT(doctor.output, HasSubstr("save its readable rows; run: ranklog recover " + aside));
   EXPECT_THAT(Ranklog({"status"}, node_.state_dir()).output, HasSubstr(aside));
+  EXPECT_THAT(Ranklog({"recover", node_.state_dir()}).output, HasSubstr("such as " + aside));
+  const Finished in_use = Ranklog({"recover", database()});
+  EXPECT_EQ(in_use.code, 1);
+  EXPECT_THAT(in_use.output, HasSubstr("run: ranklog stop --state-dir " + node_.state_dir()));
   const json said = ExpectRecovered(aside);
   EXPECT_GT(said["lost_rows"], 0);
   EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(),
             2 * kRecoverRows);
   const Finished after = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_EQ(after.code, 0) << after.output;
+}
+
+// Neither refers to the other one.
+TEST_F(RecoverTest, DoctorAndRecoverAgreeOnHopelessStore) {
+  fs::resize_file(database(), 3000);
+  const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
+  EXPECT_THAT(doctor.output,
+              AllOf(HasSubstr("no row can be saved"), Not(HasSubstr("ranklog recover"))));
+  const Finished recovered = Ranklog({"recover", database()});
+  EXPECT_EQ(recovered.code, 1);
+  EXPECT_THAT(recovered.output,
+              AllOf(HasSubstr("no row can be saved"), Not(HasSubstr("ranklog doctor"))));
+  EXPECT_THAT(Ranklog({"recover", "/etc/passwd"}).output, HasSubstr("is not a store of Ranklog"));
 }
 
 // The names and the settings of the runs are gone, but not their rows.

@@ -73,6 +73,31 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
                       "save its readable rows; run: ranklog recover ", path);
 }
 
+// Describes what `ranklog recover` would save of the damaged store at `path`. False: nothing.
+bool ExamineDamaged(const std::string& path, Finding* finding) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  absl::StrAppend(&finding->text, ", ", BytesText(static_cast<int64_t>(bytes)));
+  if (error || bytes > kMaxLookedInto) return true;
+  const auto salvaged = SalvageInScratch(path, std::filesystem::temp_directory_path(error), "");
+  if (salvaged.ok()) {
+    std::set<std::string> runs;
+    for (const auto& stream : salvaged->streams) runs.insert(stream.run_id);
+    finding->data.update(ToJson(*salvaged));
+    absl::StrAppend(&finding->text, ", ", Counted(salvaged->saved_rows(), "row"), " of ",
+                    Counted(runs.size(), "run"), " can be read, ", salvaged->lost_rows(),
+                    " cannot");
+    return true;
+  }
+  if (absl::IsDataLoss(salvaged.status())) {
+    absl::StrAppend(&finding->text, ", no row can be read");
+    return false;
+  }
+  absl::StrAppend(&finding->text,
+                  ", not examined: ", absl::string_view(salvaged.status().message()));
+  return true;
+}
+
 }  // namespace
 
 Finding CheckStore(const Globals& globals, const std::string& dir) {
@@ -91,8 +116,10 @@ Finding CheckStore(const Globals& globals, const std::string& dir) {
   finding.data["intact"] = status.ok() && damaged_runs.empty();
   if (absl::IsDataLoss(status)) {
     finding.text = absl::StrCat("damaged: ", absl::string_view(status.message()));
+    // While a daemon writes to the store, a copy of it may be damaged in other places.
+    const bool any_row = storage::StateLock::Holder(dir) != 0 || ExamineDamaged(path, &finding);
     finding.advice = absl::StrCat("the next ranklogd sets it aside and creates a new store; ",
-                                  RecoverAdvice(dir, path));
+                                  any_row ? RecoverAdvice(dir, path) : kNoRowSaved);
     return finding;
   }
   if (!status.ok()) {
@@ -171,26 +198,10 @@ Finding CheckSetAside(const std::string& path) {
     return finding;
   }
   finding.data["recovered"] = false;
-  finding.advice = absl::StrCat("save its readable rows; run: ranklog recover ", path,
-                                " (or remove the file if you do not need it)");
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  absl::StrAppend(&finding.text, ", ", BytesText(static_cast<int64_t>(bytes)));
-  if (error || bytes > kMaxLookedInto) return finding;
-  const auto salvaged = SalvageInScratch(path, std::filesystem::temp_directory_path(error), "");
-  if (salvaged.ok()) {
-    std::set<std::string> runs;
-    for (const auto& stream : salvaged->streams) runs.insert(stream.run_id);
-    finding.data.update(ToJson(*salvaged));
-    absl::StrAppend(&finding.text, ", ", Counted(salvaged->saved_rows(), "row"), " of ",
-                    Counted(runs.size(), "run"), " can be read, ", salvaged->lost_rows(),
-                    " cannot");
-  } else if (absl::IsDataLoss(salvaged.status())) {
-    absl::StrAppend(&finding.text, ", no row can be read");
-    finding.advice = "no row can be saved; restore the file from a backup, or remove it";
-  } else {
-    absl::StrAppend(&finding.text,
-                    ", not examined: ", absl::string_view(salvaged.status().message()));
-  }
+  finding.advice = ExamineDamaged(path, &finding)
+                       ? absl::StrCat("save its readable rows; run: ranklog recover ", path,
+                                      " (or remove the file if you do not need it)")
+                       : kNoRowSaved;
   return finding;
 }
 

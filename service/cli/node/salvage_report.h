@@ -13,6 +13,10 @@ namespace ranklog::cli {
 
 inline constexpr char kScratch[] = "scratch-";  // prefix of the name of a scratch directory
 
+// What to do if storage::Salvage() returns kDataLoss.
+inline constexpr char kNoRowSaved[] =
+    "no row can be saved; restore the file from a backup, or remove it";
+
 // Calls storage::Salvage() with progress bars on a terminal and a scratch directory in `near`,
 // which it removes afterwards.
 absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string>
 
 #include "service/storage/recovery/damage.h"
 #include "tests/support/status_matchers.h"
@@ -12,22 +13,28 @@
 namespace ranklog::daemon {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TEST(OpenStoreTest, UndamagedStoreStaysInPlace) {
   const testing::TempDir dir;
-  ASSERT_OK(OpenStore(dir.path()).status());
-  ASSERT_OK(OpenStore(dir.path()).status());
+  std::string set_aside;
+  ASSERT_OK(OpenStore(dir.path(), &set_aside).status());
+  ASSERT_OK(OpenStore(dir.path(), &set_aside).status());
   EXPECT_THAT(storage::SetAsideStores(dir.path()), IsEmpty());
+  EXPECT_EQ(set_aside, "");
 }
 
 TEST(OpenStoreTest, DamagedStoreIsSetAside) {
   const testing::TempDir dir;
+  std::string set_aside;
   std::ofstream(dir.path() + "/ranklog.db") << "not a database";
-  ASSERT_OK(OpenStore(dir.path()).status());
-  EXPECT_THAT(storage::SetAsideStores(dir.path()), SizeIs(1));
-  ASSERT_OK(OpenStore(dir.path()).status());  // the new store
+  ASSERT_OK(OpenStore(dir.path(), &set_aside).status());
+  ASSERT_THAT(storage::SetAsideStores(dir.path()), SizeIs(1));
+  EXPECT_THAT(set_aside,
+              HasSubstr("run `ranklog recover " + storage::SetAsideStores(dir.path())[0] + "`"));
+  ASSERT_OK(OpenStore(dir.path(), &set_aside).status());  // the new store
   EXPECT_THAT(storage::SetAsideStores(dir.path()), SizeIs(1));
 }
 
