@@ -1,12 +1,10 @@
 #include <ranklog/ranklog.h>
 
 #include <cmath>
-#include <iostream>
 
 int main() {
   ranklog::Settings settings = ranklog::Settings::FromEnvironment();  // by torchrun, srun, mpirun
   settings.project = "example";
-  for (const std::string& mistake : settings.Validate()) std::cerr << mistake << "\n";
   ranklog::Run run = ranklog::Init(settings);
   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name", "gpt2"}})}});
   for (int step = 0; step < 1000; ++step) {

@@ -12,6 +12,7 @@
 #include "client/launch/resolve.h"
 #include "client/ring/ticks.h"
 #include "client/settings/environment.h"
+#include "client/settings/rank_statistics.h"
 #include "client/settings/validate.h"
 #include "client/stream/sender.h"
 
@@ -80,6 +81,9 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     return run;
   }
   run->settings_error_ = absl::StrJoin(errors, "; ");
+  for (std::string& hint : RankStatisticsHints(run->settings_.rank_statistics)) {
+    errors.push_back(std::move(hint));
+  }
   if (run->settings_.disabled) return run;
   run->hello_ = MakeHello(run->settings_);
   run->job_variables_ = JobVariables();

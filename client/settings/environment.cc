@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <utility>
@@ -60,6 +61,15 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
   }
   settings->rank = ReadInt(launcher.rank, settings);
   settings->world_size = ReadInt(launcher.world_size, settings);
+  if (!settings->rank || !settings->world_size) {
+    // As in Repair(), the rank keeps its number if it has one.
+    const int rank = std::min(settings->rank.value_or(0), std::numeric_limits<int>::max() - 1);
+    settings->rank = rank;
+    settings->world_size = rank + 1;
+    absl::StrAppend(&settings->environment_errors.back(), "; this process counts as rank ", rank,
+                    " of ", rank + 1);
+    return true;
+  }
   settings->local_rank = ReadInt(launcher.local_rank, settings);
   settings->local_world_size = ReadInt(launcher.local_world_size, settings);
   settings->node_rank = ReadInt(launcher.node_rank, settings);

@@ -13,8 +13,12 @@ namespace ranklog::internal {
 // "GLOB=NAME,NAME" and names for all other metrics. Removes white space around each part.
 std::vector<std::string> SplitRankStatistics(std::string_view text);
 
-// The mistakes in the items, one sentence each, with what to do.
+// The mistakes in the items, one sentence each, with what to do and what Init() uses.
 std::vector<std::string> RankStatisticsErrors(const std::vector<std::string>& items);
+
+// Rules that are valid, but may not mean what the user thinks: they have wildcards of the shell. A
+// metric may have such a name, so Validate() accepts them.
+std::vector<std::string> RankStatisticsHints(const std::vector<std::string>& items);
 
 // The items without mistakes. A rule without a known statistic gets the default ones, so that no
 // later rule turns them off.

@@ -88,6 +88,10 @@ void ForEachNumberSetting(const Visit& visit) {
                               kMillis, Millis(0), std::chrono::hours(24)});
 }
 
+// The number in the unit of its name.
+inline std::string TextOf(size_t bytes) { return std::to_string(bytes); }
+inline std::string TextOf(std::chrono::milliseconds time) { return std::to_string(time.count()); }
+
 struct FlagSetting {
   bool Settings::*member;
   const char* name;

@@ -22,6 +22,11 @@ using internal::ParseInteger;
 using internal::SplitList;
 using internal::Variable;
 
+// What replaces a variable that cannot be read, to follow the mistake.
+std::string CountsAsUnset(absl::string_view otherwise) {
+  return absl::StrCat("; it counts as unset (", otherwise, ")");
+}
+
 template <typename T>
 void ReadNumber(const internal::NumberSetting<T>& number, Settings* settings) {
   if (number.variable == nullptr) return;
@@ -32,7 +37,8 @@ void ReadNumber(const internal::NumberSetting<T>& number, Settings* settings) {
     settings->*number.member = T(*value);
   } else {
     settings->environment_errors.push_back(
-        absl::StrCat(number.variable, "=", *text, " is not ", number.what));
+        absl::StrCat(number.variable, "=", *text, " is not ", number.what,
+                     CountsAsUnset(internal::TextOf(settings->*number.member))));
   }
 }
 
@@ -61,13 +67,14 @@ void ReadFinish(Settings* settings) {
     if (value[kDelivered.size()] == ':') {
       const auto timeout = ParseTime(value.substr(kDelivered.size() + 1));
       if (timeout) settings->delivery_timeout = *timeout;
-      if (timeout) return;
+      if (timeout && timeout->count() > 0) return;
     }
   }
   settings->environment_errors.push_back(
       absl::StrCat("RANKLOG_FINISH=", *text,
                    " is unknown; use durable, delivered or delivered:TIME, with a time such as "
-                   "90s, 10m or 1h"));
+                   "90s, 10m or 1h; it counts as ",
+                   settings->delivery_timeout.count() > 0 ? "delivered" : "durable"));
 }
 
 void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
@@ -83,7 +90,8 @@ void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
     settings->*flag.member = false;
   } else {
     settings->environment_errors.push_back(
-        absl::StrCat(flag.variable, "=", *text, " is unknown; use 1 or 0"));
+        absl::StrCat(flag.variable, "=", *text, " is unknown; use 1 or 0",
+                     CountsAsUnset(settings->*flag.member ? "1" : "0")));
   }
 }
 
@@ -96,7 +104,8 @@ void ReadStrategy(Settings* settings) {
     return;
   }
   settings->environment_errors.push_back(
-      absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is unknown; use main, node or all"));
+      absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is unknown; use main, node or all",
+                   CountsAsUnset(internal::Name(settings->log_strategy))));
 }
 
 void ReadDestinations(Settings* settings) {

@@ -31,33 +31,29 @@ using Choices = absl::Span<const char* const>;
 using Errors = std::vector<std::string>;
 
 void CheckText(const char* name, const std::string& value, size_t max_bytes, Errors* errors) {
-  if (!internal::IsUtf8(value)) {
-    errors->push_back(absl::StrCat(name, " is not UTF-8"));
-  } else if (value.find('\0') != std::string::npos) {
-    errors->push_back(absl::StrCat(name, " contains a zero byte"));
-  } else if (value.size() > max_bytes) {
-    errors->push_back(absl::StrCat(name, " is longer than ", max_bytes, " bytes"));
-  }
+  const std::string why = internal::TextError(value, max_bytes);
+  if (!why.empty()) errors->push_back(name + why);
 }
 
 bool IsOneOf(Choices choices, const std::string& value) {
   return std::find(choices.begin(), choices.end(), value) != choices.end();
 }
 
-void CheckOneOf(const char* name, const std::string& value, Choices choices, Errors* errors) {
+void CheckOneOf(const char* name, const std::string& value, Choices choices,
+                std::string_view instead, Errors* errors) {
   if (IsOneOf(choices, value)) return;
-  errors->push_back(
-      absl::StrCat(name, " is \"", value, "\"; use one of ", absl::StrJoin(choices, ", ")));
+  errors->push_back(absl::StrCat(name, " is \"", value, "\"; use one of ",
+                                 absl::StrJoin(choices, ", "), "; Init() ",
+                                 absl::string_view(instead.data(), instead.size())));
 }
-
-size_t Count(size_t bytes) { return bytes; }
-int64_t Count(std::chrono::milliseconds time) { return time.count(); }
 
 template <typename T>
 void CheckNumber(const internal::NumberSetting<T>& number, T value, Errors* errors) {
   if (value < number.least || value > number.most) {
-    errors->push_back(absl::StrCat(number.name, " is ", Count(value), ", not between ",
-                                   Count(number.least), " and ", Count(number.most)));
+    errors->push_back(absl::StrCat(number.name, " is ", internal::TextOf(value), ", not between ",
+                                   internal::TextOf(number.least), " and ",
+                                   internal::TextOf(number.most), "; Init() uses ",
+                                   internal::TextOf(std::clamp(value, number.least, number.most))));
   }
 }
 
@@ -96,7 +92,7 @@ void CheckTexts(const Settings& settings, Errors* errors) {
       const auto as_it_is = [](std::string* out, char c) { out->push_back(c); };
       errors->push_back(absl::StrCat(text.name, " contains one of ",
                                      absl::StrJoin(std::string_view(text.refused), " ", as_it_is),
-                                     ", which the trackers refuse"));
+                                     ", which the trackers refuse; Init() writes - for each"));
     }
   }
   if (settings.tags.size() > kMaxTags) {
@@ -125,7 +121,9 @@ void CheckRanks(const Settings& settings, Errors* errors) {
   }
   const int rank = settings.rank.value_or(0);
   const int world_size = settings.world_size.value_or(1);
-  if (rank < 0 || world_size < 1 || rank >= world_size) {
+  if (rank < 0) {
+    errors->push_back(absl::StrCat("rank ", rank, " is negative; Init() uses 0"));
+  } else if (rank >= world_size) {
     errors->push_back(absl::StrCat("rank ", rank, " is not below world_size ", world_size));
   }
   if (settings.local_world_size &&
@@ -206,6 +204,12 @@ bool internal::IsRunId(std::string_view text) {
          text.find_first_not_of('.') != std::string_view::npos;
 }
 
+std::string internal::TextError(std::string_view text, size_t max_bytes) {
+  if (!IsUtf8(text)) return " is not UTF-8";
+  if (text.find('\0') != std::string_view::npos) return " contains a zero byte";
+  return text.size() <= max_bytes ? "" : absl::StrCat(" is longer than ", max_bytes, " bytes");
+}
+
 Errors internal::RankErrors(const Settings& settings) {
   Errors errors;
   CheckRanks(settings, &errors);
@@ -236,15 +240,19 @@ std::vector<std::string> Settings::Validate() const {
   CheckRanks(*this, &errors);
   if (!internal::IsKnown(log_strategy)) {
     errors.push_back(absl::StrCat("log_strategy is ", static_cast<int>(log_strategy),
-                                  "; use kMain, kNode or kAll"));
+                                  "; use kMain, kNode or kAll; Init() uses kMain"));
   }
   for (const internal::TextSetting& text : internal::kTextSettings) {
     const std::string& value = this->*text.member;
     if (text.choices.empty() || value.empty()) continue;
-    CheckOneOf(text.name, value, text.choices, &errors);
+    CheckOneOf(text.name, value, text.choices, "leaves it unset", &errors);
   }
+  const bool any_known =
+      std::any_of(destinations.begin(), destinations.end(),
+                  [](const std::string& item) { return IsOneOf(kDestinations, item); });
   for (const std::string& item : destinations) {
-    CheckOneOf("a destination", item, kDestinations, &errors);
+    CheckOneOf("a destination", item, kDestinations, any_known ? "leaves it out" : "uses local",
+               &errors);
   }
   for (std::string& error : internal::RankStatisticsErrors(rank_statistics)) {
     errors.push_back(std::move(error));
@@ -252,7 +260,9 @@ std::vector<std::string> Settings::Validate() const {
   internal::ForEachNumberSetting(
       [&](const auto& number) { CheckNumber(number, this->*number.member, &errors); });
   const std::string address_error = internal::AddressError(address);
-  if (!address_error.empty()) errors.push_back(address_error);
+  if (!address_error.empty()) {
+    errors.push_back(address_error + "; Init() uses the default address");
+  }
   return errors;
 }
 

@@ -3,6 +3,7 @@
 #ifndef CLIENT_SETTINGS_VALIDATE_H_
 #define CLIENT_SETTINGS_VALIDATE_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ bool IsRunId(std::string_view text);
 // same on all ranks of a job, so that the rows are kept. A tracker's key and address stay
 // unchanged: the run goes to that tracker, and waits until the user corrects them.
 Settings Repair(Settings settings);
+
+// Why a text cannot be sent, to follow its name: " is not UTF-8", " contains a zero byte" or " is
+// longer than 256 bytes". Empty if it can be.
+std::string TextError(std::string_view text, size_t max_bytes);
 
 // The errors of Validate() about the rank and the world size.
 std::vector<std::string> RankErrors(const Settings& settings);

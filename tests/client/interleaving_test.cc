@@ -54,6 +54,7 @@
 #include "client/launch/resolve.h"
 #include "client/run_state.h"
 #include "client/settings/environment.h"
+#include "client/settings/rank_statistics.h"
 #include "client/settings/validate.h"
 #include "client/stream/sender.h"
 #include "client/stream/stream_protocol.h"
@@ -117,6 +118,7 @@ Settings Resolve(Settings settings) {
   return settings;
 }
 std::vector<std::string> RankErrors(const Settings&) { return {}; }
+std::vector<std::string> RankStatisticsHints(const std::vector<std::string>&) { return {}; }
 std::map<std::string, std::string> JobVariables() { return {}; }
 v1::Hello MakeHello(const Settings&) { return {}; }
 v1::Launch MakeLaunch(const Settings&, bool) { return {}; }

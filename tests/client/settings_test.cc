@@ -10,10 +10,12 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/launch/resolve.h"
 #include "client/settings/environment.h"
+#include "client/settings/rank_statistics.h"
 #include "client/settings/validate.h"
 
 extern char** environ;
@@ -26,6 +28,7 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::EndsWith;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -225,8 +228,10 @@ TEST_F(SettingsTest, WrongStatisticsAreMistakesAndRepaired) {
   for (const Case& one : {
            Case{{"loss=median,mean", all}, "\"median\"", {"loss=mean", all}},
            Case{{"loss=median", all}, "\"median\"", {"loss=mean,min,max", all}},
-           Case{{"loss=", all}, "\"loss=\": write GLOB", {"loss=mean,min,max", all}},
-           Case{{"=mean", all}, "\"=mean\": write GLOB", {all}},
+           Case{{"loss=", all},
+                "\"loss=\" of RANKLOG_RANK_STATISTICS (rank_statistics) has no statistic",
+                {"loss=mean,min,max", all}},
+           Case{{"=mean", all}, "has no glob: write GLOB=mean,max", {all}},
            Case{{"loss=none,max"}, "combines none with other", {"loss=max"}},
            Case{{all, "loss=mean"}, "put it first", {all}},
            Case{{"train/loss"}, "\"train/loss\"", {}},
@@ -244,6 +249,61 @@ TEST_F(SettingsTest, WrongStatisticsAreMistakesAndRepaired) {
   for (int i = 0; i < 33; ++i) settings.rank_statistics.push_back(std::to_string(i) + "=max");
   EXPECT_THAT(settings.Validate(), ElementsAre(HasSubstr("more than 32 rules")));
   EXPECT_THAT(internal::Repair(settings).rank_statistics, SizeIs(32));
+}
+
+TEST_F(SettingsTest, StatisticsMistakesNameRuleAndReplacement) {
+  const std::string setting = "RANKLOG_RANK_STATISTICS (rank_statistics)";
+  const std::string known = ": use mean, min, max, std, argmin, argmax or none";
+  const std::pair<const char*, std::string> cases[] = {
+      {"bogus", setting + " has \"bogus\"" + known + ", or GLOB=mean; Init() uses mean,min,max"},
+      {"a,MEAN,max",
+       setting + " has \"a\", \"MEAN\"" + known + ", in lower case, or GLOB=mean; Init() uses max"},
+      {"none,mean", setting +
+                        " combines none with other statistics: use none, or a list without it; "
+                        "Init() uses mean"},
+      {"a=max;b=bogus", "the rule \"b=bogus\" of " + setting + " has \"bogus\"" + known +
+                            "; Init() uses mean,min,max"},
+      {"a=max;b=", "the rule \"b=\" of " + setting +
+                       " has no statistic: write GLOB=mean,max; Init() uses mean,min,max"},
+      {"train/loss=mean,perf/*=max",
+       "the rule \"train/loss=mean,perf/*=max\" of " + setting +
+           " is for metrics named \"train/loss=mean,perf/*\": write ; between rules; Init() leaves "
+           "it out"},
+      {"a=max;\xff=max", "rule 2 of " + setting + " is not UTF-8; Init() leaves it out"}};
+  for (const auto& [text, mistake] : cases) {
+    EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", text}}).Validate(), ElementsAre(mistake));
+  }
+  EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", "lr=1e-3/loss=mean"}}).Validate(), IsEmpty());
+}
+
+// A metric may have such a name, so these are no mistakes.
+TEST_F(SettingsTest, ShellWildcardsInStatisticsGetHints) {
+  using internal::RankStatisticsHints;
+  EXPECT_THAT(RankStatisticsHints({"train/?oss=max", "acc[0]=max", "acc[0-9]=max", "std"}),
+              ElementsAre(AllOf(HasSubstr("\"train/?oss\""), HasSubstr("has a ?, which stands")),
+                          AllOf(HasSubstr("\"acc[0-9]\""), HasSubstr("has a [, which"))));
+  EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", "train/?oss=max"}}).Validate(), IsEmpty());
+}
+
+TEST_F(SettingsTest, MistakesNameTheirReplacement) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"RANKLOG_LOG_STRATEGY", "it counts as unset (main)"},
+      {"RANKLOG_SPOOL_BYTES", "it counts as unset (8388608)"},
+      {"RANKLOG_FINISH_TIMEOUT_MS", "it counts as unset (10000)"},
+      {"RANKLOG_START_DAEMON", "it counts as unset (1)"},
+      {"RANKLOG_FINISH", "it counts as durable"},
+      {"RANKLOG_RESUME", "Init() leaves it unset"},
+      {"RANKLOG_DESTINATIONS", "Init() uses local"},
+      {"RANKLOG_ADDRESS", "Init() uses the default address"}};
+  for (const auto& [variable, replacement] : cases) {
+    EXPECT_THAT(From({{variable, "8MiB"}}).Validate(), ElementsAre(EndsWith(replacement)));
+  }
+  EXPECT_THAT(From({{"RANKLOG_PROJECT", "a/b"}}).Validate(),
+              ElementsAre(EndsWith("Init() writes - for each")));
+  EXPECT_THAT(From({{"RANKLOG_FINISH_TIMEOUT_MS", "-1"}}).Validate(),
+              ElementsAre(EndsWith("Init() uses 0")));
+  EXPECT_THAT(From({{"RANKLOG_FINISH", "delivered:0s"}}).Validate(),
+              ElementsAre(EndsWith("it counts as durable")));
 }
 
 // A mistake loses no row, and its replacement is the same on every rank.
@@ -371,6 +431,20 @@ TEST_F(SettingsTest, RankWithoutWorldSizeIsError) {
   EXPECT_THAT(settings.Validate(), SizeIs(1));
 }
 
+TEST_F(SettingsTest, UnreadableRankIsOneMistake) {
+  const Settings negative = From({{"RANK", "-1"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "-1"}});
+  EXPECT_THAT(negative.Validate(), ElementsAre("RANK=-1 is not a non-negative integer; this "
+                                               "process counts as rank 0 of 1"));
+  const Settings world = From({{"RANK", "3"}, {"WORLD_SIZE", "4x"}, {"LOCAL_WORLD_SIZE", "8"}});
+  EXPECT_THAT(world.Validate(), ElementsAre("WORLD_SIZE=4x is not a non-negative integer; this "
+                                            "process counts as rank 3 of 4"));
+  EXPECT_EQ(world.rank, 3);  // its rows are stored under it
+  Settings settings;
+  settings.rank = -1;
+  settings.world_size = 4;
+  EXPECT_THAT(settings.Validate(), ElementsAre("rank -1 is negative; Init() uses 0"));
+}
+
 // Scripts may set LOCAL_RANK for their own use. RANKLOG_* are for us only.
 TEST_F(SettingsTest, OnlyPartialRanklogVariablesAreErrors) {
   const std::map<std::string, std::string> torchrun = {
@@ -402,7 +476,7 @@ TEST_F(SettingsTest, ReportsEveryErrorAtOnce) {
   settings.spool_bytes = 1;
   settings.project = "a/b";
   settings.notes = "\xff";
-  EXPECT_THAT(settings.Validate(), SizeIs(10));
+  EXPECT_THAT(settings.Validate(), SizeIs(9));
 }
 
 TEST_F(SettingsTest, ContradictoryRanksAreErrors) {  // S5

@@ -183,7 +183,10 @@ TEST_F(StreamTest, RowsArriveWithAllFields) {
 TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   daemon_.Start();
   {
-    auto run = Init(TellingSettings());
+    Settings telling = TellingSettings();
+    telling.rank_statistics = {"los?=max"};
+    auto run = Init(telling);
+    EXPECT_EQ(run.stats().last_error, "") << "a hint is no mistake";
     EXPECT_TRUE(run.Log({{"loss", 0.5}}));
     EXPECT_FALSE(run.Log({{"", 0.5}}));
 #ifndef ABSL_HAVE_THREAD_SANITIZER  // TSan ends a forked child that starts a thread
@@ -200,7 +203,8 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
     EXPECT_EQ(run.Finish(), FlushResult::kDurable);
     EXPECT_THAT(Lines().back(), HasSubstr("run job: "));
     EXPECT_THAT(Lines(),
-                UnorderedElementsAre(HasSubstr("run job (main, 1 rank)"),
+                UnorderedElementsAre(HasSubstr("has a ?, which stands for itself"),
+                                     HasSubstr("run job (main, 1 rank)"),
                                      "1 row refused so far: a key is empty",
                                      "run job: 1 row of this rank is durable; 1 row refused: "
                                      "a key is empty"));
@@ -209,7 +213,7 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   quiet.quiet = true;
   auto run = Init(quiet);
   EXPECT_EQ(run.Finish(), FlushResult::kDurable);
-  EXPECT_THAT(Lines(), SizeIs(3));
+  EXPECT_THAT(Lines(), SizeIs(4));
 }
 
 // A daemon that has not answered cannot hold the spool of a rank that dies.
