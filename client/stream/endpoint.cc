@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/stream/headroom.h"
 #include "client/stream/socket.h"
 
@@ -81,11 +82,6 @@ void Endpoint::SetConnectionError(const std::string& error) {
   for (const auto& stream : streams_) stream->run()->SetConnectionError(error);
 }
 
-void Endpoint::SetStartError(std::string error) {
-  start_error_ = std::move(error);
-  SetConnectionError(start_error_);
-}
-
 void Endpoint::BackOff(Time now) {
   const auto jitter = milliseconds(random_() % static_cast<unsigned>(back_off_.count()));
   next_attempt_ = now + back_off_ / 2 + jitter / 2;
@@ -117,12 +113,14 @@ void Endpoint::TryConnect(Time now) {
   if (fd.ok()) {
     start_lock_.reset();
     start_error_.clear();
+    start_note_.clear();
     connection_ = std::make_unique<Connection>(*fd);
     AttachWaiting();
     return;
   }
-  SetConnectionError(start_error_.empty() ? std::string(fd.status().message()) : start_error_);
   if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
+  SetConnectionError(start_error_.empty() ? absl::StrCat(fd.status().message(), start_note_)
+                                          : start_error_);
   // An urgent caller tries more often, and must not increase the delay of the others.
   if (now >= next_attempt_) BackOff(now);
 }
@@ -132,12 +130,16 @@ void Endpoint::TryStartDaemon(Time now) {
   const auto allowed = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
     return stream->run()->settings().start_daemon;
   });
-  if (allowed == streams_.end()) return;
+  if (allowed == streams_.end()) {
+    start_note_ =
+        "; RANKLOG_START_DAEMON (start_daemon) is off: start ranklogd, or run `ranklog sync` later";
+    return;
+  }
   // From the last daemon that any rank started.
   for (const SocketPlace& place : places_) {
     std::string words = LastWords(place);
     if (words.empty()) continue;
-    SetStartError("ranklogd cannot start: " + std::move(words));
+    start_error_ = "ranklogd cannot start: " + std::move(words);
     break;
   }
   if (start_lock_ != nullptr || now < no_start_before_) return;
@@ -145,9 +147,10 @@ void Endpoint::TryStartDaemon(Time now) {
   const std::string program = FindDaemon(settings.daemon);
   if (program.empty()) {
     no_start_before_ = now + kDaemonStart;
-    return SetStartError(
+    start_error_ =
         "cannot find ranklogd beside the program, beside this library, in its ../bin or in PATH; "
-        "set RANKLOG_DAEMON, or start ranklogd");
+        "set RANKLOG_DAEMON, or start ranklogd";
+    return;
   }
   absl::Status why_not;
   for (const SocketPlace& place : places_) {
@@ -163,13 +166,15 @@ void Endpoint::TryStartDaemon(Time now) {
     if (!why_not.ok()) continue;
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
     const absl::Status status = StartDaemon(program, place, settings, state_dir_);
-    if (!status.ok()) return SetStartError(std::string(status.message()));
+    if (!status.ok()) start_error_ = std::string(status.message());
+    if (!status.ok()) return;
     start_lock_ = *std::move(lock);
+    start_note_ = absl::StrCat("; ", program, " was started, and does not answer yet");
     back_off_ = kMinBackOff;
     return;
   }
   no_start_before_ = now + kDaemonStart;
-  SetStartError("no daemon answers, and none can be started: " + std::string(why_not.message()));
+  start_error_ = absl::StrCat("no daemon answers, and none can be started: ", why_not.message());
 }
 
 bool Endpoint::Disconnect() {

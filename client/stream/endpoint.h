@@ -69,8 +69,6 @@ class Endpoint {
   void EndConnection();
   void BackOff(Time now);
   void SetConnectionError(const std::string& error);
-  // Why no daemon could be started. Kept until one answers.
-  void SetStartError(std::string error);
   bool HoldsForNewRings(Time now);
   void Advance(Time now, bool urgent);
   void CheckHealth(Time now);
@@ -89,7 +87,9 @@ class Endpoint {
   std::unique_ptr<StartLock> start_lock_;
   Time start_lock_until_;
   Time no_start_before_;
-  std::string start_error_;
+  // Both are kept until a daemon answers.
+  std::string start_error_;  // why none could be started
+  std::string start_note_;   // else what was done to start one, to follow why none answers
   Time next_attempt_;
   Time last_poll_;
   Time hold_since_;  // rows wait for new rings since then; zero: they do not wait

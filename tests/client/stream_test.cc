@@ -432,7 +432,19 @@ TEST_F(StreamTest, LastErrorExplainsMissingDaemon) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(WaitFor([&] { return !run.stats().last_error.empty(); }));
   EXPECT_THAT(run.stats().last_error, HasSubstr("No such file"));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("RANKLOG_START_DAEMON (start_daemon) is off"));
   EXPECT_FALSE(run.stats().connected);
+}
+
+TEST_F(StreamTest, LastErrorNamesSilentDaemonProgram) {
+  Settings settings = MakeSettings();
+  settings.start_daemon = true;
+  settings.daemon = "/bin/false";
+  auto run = Init(settings);
+  EXPECT_TRUE(WaitFor([&] {
+    return run.stats().last_error.find("; /bin/false was started, and does not answer yet") !=
+           std::string::npos;
+  })) << run.stats().last_error;
 }
 
 TEST_F(StreamTest, NextThreadReusesEndedThreadsStream) {
