@@ -212,10 +212,10 @@ class RANKLOG_EXPORT Run {
   // Settings::finish_timeout. If that time passes, nothing is lost. The daemon continues the
   // delivery to the tracker.
   //
-  // With Settings::delivery_timeout, one rank also waits until the whole run is delivered, with the
-  // ends of the other ranks: the rank whose rows the run has (rank 0 under kMain, local rank 0
-  // under kNode). kDurable then means that the tracker has the run. The wait does not apply to a
-  // run that stays on this node, or to a forked child.
+  // With Settings::delivery_timeout, some ranks also wait until the whole run is delivered, with the
+  // ends of its other ranks: rank 0 under kMain, local rank 0 of each node under kNode, and every
+  // rank, for its own run, under kAll. kDurable then means that the tracker has the run. The wait
+  // does not apply to a run that stays on this node, or to a forked child.
   //
   // A second call is harmless. If another thread calls Log() at the same time, its row is either
   // taken, and durable when this returns kDurable, or refused and counted in lost_after_finish.
