@@ -1,5 +1,8 @@
 #include "service/cli/command_line.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -116,6 +119,12 @@ void Apply(const OptionRules& rules, CLI::App& app, CLI::Option* option) {
   if (rules.check != nullptr) option->check(rules.check);
 }
 
+// `error` is 0 if std::cout failed earlier, in a write whose result nobody looked at.
+absl::Status OutputError(int error) {
+  return absl::UnavailableError(absl::StrCat("cannot write the output", error == 0 ? "" : ": ",
+                                             error == 0 ? "" : strerror(error)));
+}
+
 }  // namespace
 
 std::string CheckDuration(const std::string& text) {
@@ -142,6 +151,19 @@ absl::Status WrongUsage(const std::string& message) {
   absl::Status status = absl::InvalidArgumentError(message);
   status.SetPayload(kWrongUsageUrl, absl::Cord());
   return status;
+}
+
+absl::Status WriteOutput(absl::string_view text) {
+  errno = 0;
+  if (std::cout.write(text.data(), static_cast<std::streamsize>(text.size()))) {
+    return absl::OkStatus();
+  }
+  return OutputError(errno);
+}
+
+absl::Status FlushOutput() {
+  errno = 0;
+  return std::cout.flush() ? absl::OkStatus() : OutputError(errno);
 }
 
 void Options::Add(const char* names, Value value, const char* help, OptionRules rules) {
@@ -180,7 +202,7 @@ int Program::Main(int argc, char** argv) const {
   }
 
   absl::Status status = chosen->action(globals_);
-  if (status.ok() && !std::cout.flush()) status = absl::UnavailableError("cannot write the output");
+  if (status.ok()) status = FlushOutput();
   if (status.ok()) return 0;
   std::cout.flush();
   if (status.GetPayload(kWrongUsageUrl).has_value()) {

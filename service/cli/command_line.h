@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace ranklog::cli {
 
@@ -41,6 +42,10 @@ std::string CheckNotEmpty(const std::string& text);
 
 // An action's error for options that are wrong in combination. Exits with the code for wrong usage.
 absl::Status WrongUsage(const std::string& message);
+
+// Writes to std::cout, which may buffer the text. If that fails, the error has the reason.
+absl::Status WriteOutput(absl::string_view text);
+absl::Status FlushOutput();
 
 // The valid values of an option. --help shows the type, the choices and the bounds.
 struct OptionRules {

@@ -58,6 +58,10 @@ absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) 
     if (last.size() > flags.lines) last.pop_front();
   }
   std::cerr << log->path << "\n";
+  if (!globals.address.empty() && !AskDaemon(globals.address).ok()) {
+    std::cerr << "no daemon answers at " << globals.address
+              << "; all daemons with a socket in that directory write to this log\n";
+  }
   for (const std::string& line : last) std::cout << line << "\n";
   return absl::OkStatus();
 }

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/number_text.h"
-#include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/doctor/daemon_check.h"
 #include "service/cli/doctor/examination.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/terminal.h"
@@ -61,8 +61,16 @@ model::Json FindingsJson(const std::vector<Finding>& findings) {
 }
 
 absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
-  ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
-  const std::vector<Finding> findings = RunChecks(globals, dir, flags.ranks);
+  const absl::StatusOr<std::string> dir = globals.StateDir();
+  std::vector<Finding> findings;
+  if (dir.ok()) {
+    findings = RunChecks(globals, *dir, flags.ranks);
+  } else {
+    findings = {CheckSocket(globals)};
+    if (!globals.address.empty()) {
+      findings.push_back(ReportNoDaemon(globals.address, dir.status()));
+    }
+  }
   if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {

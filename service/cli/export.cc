@@ -105,11 +105,6 @@ class MetricFilter {
 
 using Output = std::function<absl::Status(absl::string_view text)>;
 
-absl::Status WriteToStandardOutput(absl::string_view text) {
-  std::cout.write(text.data(), static_cast<std::streamsize>(text.size()));
-  return std::cout ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
-}
-
 class Exporter {
  public:
   Exporter(storage::StoreReader& reader, const model::Run& run, const ExportFlags& flags,
@@ -205,7 +200,7 @@ class Exporter {
 absl::Status ExportRun(const Globals& globals, const ExportFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
-  if (flags.output.empty()) return Exporter(*reader, run, flags, WriteToStandardOutput).Export();
+  if (flags.output.empty()) return Exporter(*reader, run, flags, WriteOutput).Export();
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(flags.output));
   const auto write = [&](absl::string_view text) { return file.Write(text); };
   RETURN_IF_ERROR(Exporter(*reader, run, flags, write).Export());

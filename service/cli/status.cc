@@ -89,7 +89,7 @@ absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
   for (int shown = 0;; absl::SleepFor(interval)) {
     ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals, /*await_ends=*/!flags.watch));
     Show(overview, flags);
-    if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
+    RETURN_IF_ERROR(FlushOutput());
     if (flags.watch && ++shown != flags.times) continue;
     const std::vector<std::string> problems = ProblemsOf(overview);
     if (!flags.check || problems.empty()) return absl::OkStatus();

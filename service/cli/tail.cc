@@ -148,7 +148,7 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
     } else {
       text = line.Line(row);
     }
-    return std::cout << text ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
+    return WriteOutput(text);
   };
 
   ASSIGN_OR_RETURN(std::vector<query::RowRange> ranges, query::VisibleRows(*reader, run));
@@ -163,7 +163,7 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
     for (const query::RowRange& range : ranges) {
       RETURN_IF_ERROR(query::VisitRunRows(*reader, run.id, range, print));
     }
-    if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
+    RETURN_IF_ERROR(FlushOutput());
     // State and row count were read together, so if the run had ended, these were all its rows.
     if (flags.no_follow || run.state != model::RunState::kRunning) return absl::OkStatus();
     absl::SleepFor(kTailPoll);

@@ -69,8 +69,9 @@ absl::Status WritePid(int fd, const std::string& path) {
 }
 
 absl::Status InUse(const std::string& dir, int64_t pid) {
-  return absl::AlreadyExistsError(
-      absl::StrCat(dir, " is in use by process ", pid, ", which holds ", dir, kLockFile));
+  return absl::AlreadyExistsError(absl::StrCat(
+      dir, " is in use by process ", pid, ", which holds ", dir, kLockFile,
+      " (a daemon, or `ranklog sync`); to end a daemon, run: ranklog stop --state-dir ", dir));
 }
 
 }  // namespace

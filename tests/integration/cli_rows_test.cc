@@ -226,6 +226,10 @@ TEST_F(CliTest, ExportWritesIntoAFile) {
   EXPECT_THAT(Lines(FileContent(path)), SizeIs(5));
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", dir_.File("no/such/dir")}).code, 1);
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", "/dev/full"}).code, 1);
+  const std::string full =
+      absl::StrCat(RANKLOG_CLI, " export tiny --state-dir ", state_dir(), " 2>&1 >/dev/full");
+  EXPECT_THAT(RunToEnd({"/bin/sh", "-c", full}).output,
+              HasSubstr("cannot write the output: No space left on device"));
 }
 
 TEST_F(CliTest, TailShowsEndedRunsLastRows) {

@@ -100,9 +100,15 @@ TEST_F(DoctorTest, DaemonOfOtherDirectoryIsNamed) {
   ExpectAdvice(told, {absl::StrCat("pid ", node.daemon().pid(), " answers at ", node.address(),
                                    " and keeps ", node.state_dir()),
                       "ranklog doctor --address " + node.address()});
-  const Finished its = RunToEnd({RANKLOG_CLI, "doctor", "--address", node.address()}, options_);
+  const auto doctor = [&] {
+    return RunToEnd({RANKLOG_CLI, "doctor", "--address", node.address()}, options_);
+  };
+  const Finished its = doctor();
   EXPECT_EQ(its.code, 0) << its.output;
   EXPECT_THAT(its.output, HasSubstr(node.state_dir() + "/ranklog.db"));
+  node.Kill();
+  ExpectAdvice(doctor(), {"no daemon answers at " + node.address(),
+                          "run: ranklogd --background --listen " + node.address()});
 }
 
 // For example, one bit of the header flipped. It must not look like a store that is yet to be made.
@@ -145,6 +151,8 @@ TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   ExpectAdvice(Doctor(), {"its path has more than 107 bytes"});
   options_.environment["RANKLOG_ADDRESS"] = "localhost:1234";
   ExpectAdvice(Doctor(), {"unix:/PATH"});
+  ExpectAdvice(RunToEnd({RANKLOG_CLI, "runs"}, options_),
+               {"RANKLOG_ADDRESS: 'localhost:1234' is not an address; use unix:PATH"});
 }
 
 TEST_F(DoctorTest, SmallContainerShmIsReported) {

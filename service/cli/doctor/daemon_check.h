@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "service/cli/doctor/finding.h"
 #include "service/cli/node/globals.h"
@@ -17,6 +18,9 @@ Finding CheckDaemon(const Globals& globals, const std::string& dir);
 // A daemon that listens where ranks look for their daemon but keeps another directory, while no
 // daemon runs for `dir`. It has the ranks' rows, and this command does not show them.
 absl::optional<Finding> CheckOtherDaemon(const Globals& globals, const std::string& dir);
+
+// The daemon that the user named by its address, if it does not answer; `why` is from AskDaemon().
+Finding ReportNoDaemon(const std::string& address, const absl::Status& why);
 
 // The socket of a daemon that would be started here, or of the daemon that the user named.
 Finding CheckSocket(const Globals& globals);

@@ -75,7 +75,12 @@ absl::StatusOr<std::string> Globals::StateDir() const {
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
   if (const char* named = std::getenv("RANKLOG_STATE_DIR"); named == nullptr || *named == 0) {
     for (const std::string& usual : UsualAddresses()) {
-      if (const auto daemon = AskDaemon(usual); daemon.ok()) return daemon->state_dir;
+      const absl::StatusOr<DaemonStatus> daemon = AskDaemon(usual);
+      if (daemon.ok()) return daemon->state_dir;
+      if (absl::IsInvalidArgument(daemon.status())) {  // only a variable has another form
+        return absl::InvalidArgumentError(
+            absl::StrCat("RANKLOG_ADDRESS: ", daemon.status().message()));
+      }
     }
   }
   const auto has_store = [](const std::string& dir) {

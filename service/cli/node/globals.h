@@ -26,7 +26,8 @@ struct Globals {
   //   4. the directory of the daemon at $RANKLOG_ADDRESS or at a standard address
   //   5. the first of storage::DefaultStateDirs() that has a store, else the first of all
   //
-  //   kUnavailable  no daemon answers at `address`
+  //   kUnavailable      no daemon answers at `address`
+  //   kInvalidArgument  $RANKLOG_ADDRESS is needed, and is not an address
   absl::StatusOr<std::string> StateDir() const;
   // A subcommand for the same store, for messages: "ranklog --state-dir DIR sync RUN".
   std::string Command(const std::string& subcommand) const;

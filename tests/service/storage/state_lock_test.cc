@@ -24,6 +24,7 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(StateLockTest, HasOneHolderAndNamesIt) {
@@ -35,7 +36,8 @@ TEST(StateLockTest, HasOneHolderAndNamesIt) {
     EXPECT_EQ(StateLock::Holder(state_dir), getpid());
     EXPECT_THAT(StateLock::Acquire(state_dir),
                 StatusIs(absl::StatusCode::kAlreadyExists,
-                         HasSubstr(absl::StrCat("in use by process ", getpid(), ","))));
+                         AllOf(HasSubstr(absl::StrCat("in use by process ", getpid(), ",")),
+                               HasSubstr("run: ranklog stop --state-dir " + state_dir))));
     EXPECT_EQ(StateLock::Holder(state_dir), getpid()) << "a refused one leaves the pid";
   }
   EXPECT_EQ(StateLock::Holder(state_dir), 0);
