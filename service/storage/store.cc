@@ -7,6 +7,7 @@
 #include "service/base/status_macros.h"
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
+#include "service/storage/records.h"
 #include "service/storage/recovery/damage.h"
 #include "service/storage/store_file.h"
 
