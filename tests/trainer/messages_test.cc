@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "tests/support/child_process.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -103,9 +104,13 @@ TEST_F(MessagesTest, MessageReplacesTerminalProgress) {
   ASSERT_EQ(dup2(stderr_end, STDERR_FILENO), STDERR_FILENO);
   WriteProgress("step 5");
   WriteMessage("a\033[2Jmessage\n");
-  char seen[64] = "";
-  EXPECT_GT(read(terminal, seen, sizeof seen - 1), 0);
-  EXPECT_STREQ(seen, "step 5\r\033[Ka [2Jmessage\r\n");
+  std::string seen;  // the terminal passes the bytes on a moment later
+  EXPECT_TRUE(testing::WaitFor([&] {
+    char bytes[64];
+    if (const ssize_t size = read(terminal, bytes, sizeof bytes); size > 0)
+      seen.append(bytes, size);
+    return seen == "step 5\r\033[Ka [2Jmessage\r\n";
+  })) << seen;
   for (const int fd : {terminal, stderr_end}) close(fd);
 }
 

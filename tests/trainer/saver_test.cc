@@ -462,16 +462,6 @@ TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
 }
 
-TEST(RunFileTest, ReadsOlderKeyOfRequestedId) {
-  const ranklog::testing::TempDir dir;
-  ASSERT_OK(WriteRunFile(dir.path(), {.run_id = "given", .requested_id = "first"}));
-  EXPECT_EQ(ReadRunFile(dir.path())->requested_id, "first");
-  std::string text = ranklog::testing::FileContent(dir.File("run.json"));
-  text.replace(text.find("requested_id"), std::string("requested_id").size(), "asked_id");
-  std::ofstream(dir.File("run.json")) << text;
-  EXPECT_EQ(ReadRunFile(dir.path())->requested_id, "first");
-}
-
 // Two ranks, each with its own options.
 TEST_F(SaverTest, DifferentlyStartedRanksFailTogether) {
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);

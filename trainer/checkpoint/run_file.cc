@@ -102,13 +102,12 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
     return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   try {
     const json content = json::parse(stream);
-    return RunFile{
-        .experiment = content.at("experiment"),
-        .experiment_id = content.at("experiment_id"),
-        .run_id = content.at("run_id"),
-        .requested_id = content.at(content.contains("asked_id") ? "asked_id" : "requested_id"),
-        .settled = content.at("settled"),
-        .number = content.at("number")};
+    return RunFile{.experiment = content.at("experiment"),
+                   .experiment_id = content.at("experiment_id"),
+                   .run_id = content.at("run_id"),
+                   .requested_id = content.at("requested_id"),
+                   .settled = content.at("settled"),
+                   .number = content.at("number")};
   } catch (const json::exception&) {
     return absl::DataLossError(absl::StrCat("cannot read ", path, ": it is damaged"));
   }
