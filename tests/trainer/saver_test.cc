@@ -15,7 +15,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/base/rank_error.h"
