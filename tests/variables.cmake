@@ -1,10 +1,10 @@
-# client/settings.md or service/security.md documents each variable of Ranklog and of W&B that the programs read:
+# client/settings.md or service/settings.md documents each variable of Ranklog and of W&B that the programs read:
 #   cmake -DROOT=<source tree> -P tests/variables.cmake
 cmake_minimum_required(VERSION 3.25)
 set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY RANKLOG_FORMER_STATE_DIR)  # of tests; from a rank to the daemon that it starts
 
 file(READ ${ROOT}/client/settings.md documents)
-file(READ ${ROOT}/service/security.md service)
+file(READ ${ROOT}/service/settings.md service)
 string(APPEND documents "${service}")
 file(GLOB_RECURSE sources ${ROOT}/client/*.cc ${ROOT}/client/*.h ${ROOT}/service/*.cc ${ROOT}/service/*.h ${ROOT}/trainer/*.cc)
 set(count 0)
@@ -16,7 +16,7 @@ foreach(source ${sources})
     math(EXPR count "${count} + 1")
     string(FIND "${documents}" "`${name}`" place)
     if(place EQUAL -1 AND NOT name IN_LIST not_for_users)
-      message(SEND_ERROR "${source} reads ${name}, which neither client/settings.md nor service/security.md documents")
+      message(SEND_ERROR "${source} reads ${name}, which neither client/settings.md nor service/settings.md documents")
     endif()
   endforeach()
 endforeach()
