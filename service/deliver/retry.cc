@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/base/utf8.h"
 
 namespace ranklog::deliver {
@@ -42,6 +43,8 @@ std::string Excerpt(absl::string_view text) {
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }
+  // Only our own advice may look like it.
+  absl::StrReplaceAll({{kToContinue, ", to continue, "}}, &shown);
   absl::StripAsciiWhitespace(&shown);
   return shown;
 }

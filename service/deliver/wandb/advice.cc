@@ -27,18 +27,19 @@ std::string Advice(const absl::StatusOr<HttpResponse>& answer, absl::string_view
   if (answer.ok() && answer->code == kNoPermission) {
     return "give the key's account access to the project";
   }
-  if (created) return "check that the run and its server still exist";
   if (answer.ok()) {
+    if (created) return "check that the run and its server still exist";
     return absl::StrCat("check the entity and the address; to correct the address, ",
                         kCorrectAddress);
   }
   // No request was sent.
   const absl::StatusOr<std::string> server = CheckBaseUrl(base_url);
-  if (!server.ok()) return kCorrectAddress;
+  if (!server.ok())
+    return created ? "start the job again with the former address" : kCorrectAddress;
   const absl::StatusOr<Url> url = ParseUrl(*server);
   if (url.ok() && url->scheme == "http" && !url->loopback()) {
-    return absl::StrCat("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN; or for https://, ",
-                        kCorrectAddress);
+    return absl::StrCat("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN",
+                        created ? "" : "; or for https://, ", created ? "" : kCorrectAddress);
   }
   return "correct that";
 }

@@ -136,7 +136,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   }
   if (AwaitsRanks(now)) return kLookForRanks;
   // Cleared before the next answer, which may take long.
-  if (absl::StartsWith(delivery_.last_error, kNoKey) && requests_.HasKey(run_.settings.base_url)) {
+  if (LacksKey(delivery_.last_error) && requests_.HasKey(run_.settings.base_url)) {
     delivery_.last_error.clear();
     return absl::ZeroDuration();
   }
@@ -222,7 +222,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
   // The code of such an answer is 200 too.
   if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
-  if (!upserted.ok()) return Blocked(absl::string_view(upserted.status().message()), now);
+  if (!upserted.ok()) return BlockedByAnswer(upserted.status(), answer, now);
 
   if (!cursor_.created()) {
     cursor_.storage_id = std::move(upserted->storage_id);
@@ -336,6 +336,14 @@ absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now)
   const absl::Duration wait = backoff_.Next(Outcome::kBlocked, absl::nullopt);
   not_before_ = now + wait;
   return wait;
+}
+
+absl::Duration WandbDelivery::BlockedByAnswer(const absl::Status& why,
+                                              const absl::StatusOr<HttpResponse>& answer,
+                                              absl::Time now) {
+  return Blocked(
+      absl::StrCat(why.message(), kToContinue, Advice(answer, ServerOf(run_), cursor_.created())),
+      now);
 }
 
 void WandbDelivery::AddDeadLetter(uint64_t row, std::string answer, std::string content) {

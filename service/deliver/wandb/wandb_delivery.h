@@ -141,6 +141,9 @@ class WandbDelivery : public RunDelivery {
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   void OnSuccess();
   absl::Duration Blocked(absl::string_view message, absl::Time now);
+  // An answer that is accepted, but does not fit the question.
+  absl::Duration BlockedByAnswer(const absl::Status& why,
+                                 const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   void AddDeadLetter(uint64_t row, std::string answer, std::string content);
 
   model::Run run_;

@@ -75,7 +75,7 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
   }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
-               ? StandingUnknown(Blocked(absl::string_view(standing.status().message()), now))
+               ? StandingUnknown(BlockedByAnswer(standing.status(), answer, now))
                : StandingUnknown(Failed(OfQuestion(outcome), "query the run's state", answer, now));
   }
   standing_ = *std::move(standing);
@@ -154,7 +154,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
     standing_.reset();  // will be out of date at the next try
     asked_ = false;
     return outcome == Outcome::kAccepted
-               ? StandingUnknown(Blocked(absl::string_view(page.status().message()), now))
+               ? StandingUnknown(BlockedByAnswer(page.status(), answer, now))
                : StandingUnknown(Failed(OfQuestion(outcome), "look for rows that the tracker has",
                                         answer, now));
   }

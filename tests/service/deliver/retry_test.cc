@@ -59,6 +59,7 @@ TEST(ExplainTest, ShowsCodeAndStartOfBody) {
 TEST(ExplainTest, PersonIsToldWhatToDo) {
   EXPECT_TRUE(AwaitsPerson(absl::StrCat(Explain(Answer(401, "no")), kToContinue, "do that")));
   EXPECT_FALSE(AwaitsPerson(Explain(Answer(502, "upstream: HTTP 403"))));
+  EXPECT_FALSE(AwaitsPerson(Explain(Answer(503, "busy; to continue, wait"))));
   EXPECT_FALSE(AwaitsPerson("no answer from the tracker"));
 }
 

@@ -45,6 +45,8 @@ TEST(AdviceTest, WrongAddressIsCorrectedBeforeCreation) {
 TEST(AdviceTest, RefusedHttpCanBeAllowed) {
   EXPECT_THAT(Advice(kNotSent, "http://10.1.2.3", /*created=*/false),
               HasSubstr("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN"));
+  EXPECT_EQ(Advice(kNotSent, "http://10.1.2.3", /*created=*/true),
+            "run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN");
   EXPECT_EQ(Advice(kNotSent, "http://127.0.0.1", /*created=*/false), "correct that");
 }
 

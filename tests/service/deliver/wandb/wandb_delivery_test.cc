@@ -467,6 +467,11 @@ TEST_F(WandbDeliveryTest, RefusedKeyPausesRequests) {
   ExpectNoRequest(*delivery_, absl::Seconds(59));
 }
 
+TEST_F(WandbDeliveryTest, AnswerOfAnotherProgramAwaitsPerson) {
+  for (int i = 0; i < 3; ++i) transport_.AnswerNext(FakeTransport::Code(200, R"({"data":{}})"));
+  EXPECT_THAT(StepUntilIdle().delivery.last_error, HasSubstr(kToContinue));
+}
+
 // The key was revoked while the run was delivered.
 TEST_F(WandbDeliveryTest, RefusedKeyKeepsRowsForLater) {
   stored_.Append(3);
