@@ -80,8 +80,7 @@ Runs InOtherProjects(const std::vector<model::Run>& runs, const std::string& tex
 }
 
 bool IsWhole(const model::Run& run, const std::string& text) {
-  return text == kLatest || text == run.run_id || text == run.name ||
-         run.run_id == absl::StrCat(text, "-", run.primary_rank);
+  return text == kLatest || text == run.run_id || text == run.name;
 }
 
 }  // namespace

@@ -114,10 +114,10 @@ TEST_F(SelectRunTest, OtherProjectsRunIsNamed) {
 
 TEST_F(SelectRunTest, BeginningOfIdIsNotWhole) {
   const model::Run run = MakeRun(1, "gpt", "abc-0", "first");
-  for (const char* text : {"abc-0", "abc", "first", "latest", "gpt:abc-0", "gpt:first"}) {
+  for (const char* text : {"abc-0", "first", "latest", "gpt:abc-0", "gpt:first"}) {
     EXPECT_TRUE(NamesWholeRun(run, text)) << text;
   }
-  for (const char* text : {"ab", "gpt:ab", "mnist:abc-0"}) {
+  for (const char* text : {"ab", "abc", "gpt:ab", "gpt:abc", "mnist:abc-0"}) {
     EXPECT_FALSE(NamesWholeRun(run, text)) << text;
   }
 }
