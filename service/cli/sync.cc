@@ -1,6 +1,8 @@
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "service/cli/sync_choice.h"
 #include "service/cli/sync_report.h"
 #include "service/cli/sync_spools.h"
+#include "service/deliver/credentials.h"
 #include "service/query/run_report.h"
 #include "service/query/select_run.h"
 #include "service/storage/state_lock.h"
@@ -202,7 +205,9 @@ class Sync {
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind == kind) return absl::OkStatus();
     }
-    if (pipeline_ == nullptr) return AskDaemonToDeliver(run, kind);
+    if (pipeline_ == nullptr) {
+      return AskDaemonToDeliver(globals_, state_dir_, run, kind, /*with_key=*/true);
+    }
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
   }
@@ -211,15 +216,12 @@ class Sync {
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
       if (!delivery.set_apart()) continue;
-      RETURN_IF_ERROR(pipeline_ == nullptr ? AskDaemonToDeliver(run, delivery.kind)
-                                           : pipeline_->TryAgain(run.id, delivery.kind));
+      const bool named = !flags_.choice.runs.empty();
+      RETURN_IF_ERROR(pipeline_ == nullptr
+                          ? AskDaemonToDeliver(globals_, state_dir_, run, delivery.kind, named)
+                          : pipeline_->TryAgain(run.id, delivery.kind));
     }
     return absl::OkStatus();
-  }
-
-  absl::Status AskDaemonToDeliver(const model::Run& run, const std::string& kind) const {
-    ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir_, globals_.address));
-    return cli::AskDaemonToDeliver(daemon, state_dir_, run, kind);
   }
 
   absl::Status CheckCredentials() const {
@@ -257,7 +259,7 @@ class Sync {
         last.reset();
       } else if (lock_ == nullptr) {
         if (gave_way_) RETURN_IF_ERROR(Follow());
-        if (lock_ == nullptr && !handed_over_) handed_over_ = HandOver();
+        if (lock_ == nullptr) HandOver(reports);
       }
       if (last != current) moved = SteadyNow();
       last = current;
@@ -278,7 +280,7 @@ class Sync {
     pipeline_.reset();
     lock_.reset();
     gave_way_ = true;
-    handed_over_ = false;
+    handed_over_.clear();
   }
 
   // Follows the daemon that took over the store. If that daemon is gone, this process continues by
@@ -292,20 +294,21 @@ class Sync {
     return StartPipeline();
   }
 
-  // Passes this process's keys to the daemon, which may have none, or only that of the rank that
-  // started it. False: it does not answer yet.
-  bool HandOver() const {
-    const auto reports = choice_.Reports(*reader_);
-    if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
-    for (const query::RunReport& report : *reports) {
-      for (const query::DestinationReport& destination : report.destinations) {
-        if (!IsTracker(destination) || destination.set_apart || !IsOpen(report, destination))
-          continue;
+  // Lets the daemon try each open delivery now. The key of this process would replace that of the
+  // job, so it goes only to a run that the user named or that lacks a key.
+  void HandOver(const std::vector<query::RunReport>& reports) {
+    for (const query::RunReport& report : reports) {
+      for (const query::DestinationReport& to : report.destinations) {
+        if (!IsTracker(to) || to.set_apart || !IsOpen(report, to)) continue;
+        const bool with_key = !flags_.choice.runs.empty() || deliver::LacksKey(to.last_error);
+        const std::tuple<int64_t, std::string, bool> request(report.run.id, to.kind, with_key);
+        if (handed_over_.count(request) != 0) continue;
         // The daemon reports what it lacks.
-        AskDaemonToDeliver(report.run, destination.kind).IgnoreError();
+        const absl::Status asked =
+            AskDaemonToDeliver(globals_, state_dir_, report.run, to.kind, with_key);
+        if (!absl::IsUnavailable(asked)) handed_over_.insert(request);
       }
     }
-    return true;
   }
 
   // Ends the delivery, and prints its result. Returns an error unless everything is delivered.
@@ -330,7 +333,7 @@ class Sync {
   std::unique_ptr<storage::StateLock> lock_;  // null: a daemon holds the store and delivers
   std::unique_ptr<SyncPipeline> pipeline_;    // set only with `lock_`
   bool gave_way_ = false;                     // the store was passed to a daemon that started later
-  bool handed_over_ = false;                  // the keys were passed to the daemon
+  std::set<std::tuple<int64_t, std::string, bool>> handed_over_;  // requests to the daemon
 };
 
 absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {

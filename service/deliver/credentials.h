@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
@@ -82,6 +83,9 @@ class CredentialStore {
 
 // Start of the message of Find()'s kNotFound.
 inline constexpr char kNoKey[] = "no API key for ";
+
+// Whether a delivery's error is that message.
+inline bool LacksKey(absl::string_view error) { return absl::StartsWith(error, kNoKey); }
 
 // The name of a job: distinct for each pair of project and id.
 std::string JobOf(absl::string_view project, absl::string_view job_id);

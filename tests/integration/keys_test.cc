@@ -141,6 +141,24 @@ TEST(KeysTest, CorrectedKeyIsUsedAtOnce) {
   }
 }
 
+// The key of a command is for the runs that it names, or that have none.
+TEST(KeysTest, SyncKeepsTheKeyOfJob) {
+  FakeWandb wandb;
+  wandb.RequireKey(std::string(40, 'k'));
+  wandb.Inject({.times = 5, .code = 503});
+  Node node({"--wandb-transmit-interval", "50ms"});
+  node.Start();
+  ChildProcess rank =
+      node.StartRank("job", 0, 0, 1, 1, {"10"},
+                     {{"WANDB_BASE_URL", wandb.url()}, {"WANDB_API_KEY", std::string(40, 'k')}});
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", std::string(40, 'x')}};
+  const Finished sync = RunToEnd({RANKLOG_CLI, "sync", "--state-dir", node.state_dir()}, options);
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_TRUE(IsComplete(wandb, "job")) << node.Log();
+}
+
 // A secret with a newline, an address without a scheme, and a page that is not a tracker's. None
 // makes the run local, and each run reports what is wrong.
 TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42

@@ -43,13 +43,14 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
       state_dir, "/credentials, readable only by you (chmod 600)"));
 }
 
-absl::Status AskDaemonToDeliver(const DaemonStatus& daemon, const std::string& state_dir,
-                                const model::Run& run, const std::string& kind) {
+absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state_dir,
+                                const model::Run& run, const std::string& kind, bool with_key) {
+  ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir, globals.address));
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
   const absl::StatusOr<std::string> key = FindKey(keys, state_dir, run, kind);
   std::map<std::string, std::string> credentials;
-  if (key.ok()) credentials["WANDB_API_KEY"] = *key;
+  if (key.ok() && with_key) credentials["WANDB_API_KEY"] = *key;
   if (pipeline::TrackerOptions::FromEnvironment().allow_plain_http) {
     credentials["RANKLOG_ALLOW_HTTP"] = "1";
   }

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "service/cli/node/daemon_status.h"
+#include "service/cli/node/globals.h"
 #include "service/deliver/credentials.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/deliver_loop.h"
@@ -26,10 +26,11 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& state_dir, const model::Run& run,
                                     const std::string& kind);
 
-// Asks a daemon to deliver a run to a tracker, with the key and the RANKLOG_ALLOW_HTTP of this
-// process.
-absl::Status AskDaemonToDeliver(const DaemonStatus& daemon, const std::string& state_dir,
-                                const model::Run& run, const std::string& kind);
+// Asks the daemon to deliver a run to a tracker now, with the RANKLOG_ALLOW_HTTP of this process.
+// `with_key`: also with its key, which replaces that of the job.
+//   kUnavailable  no daemon answers
+absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state_dir,
+                                const model::Run& run, const std::string& kind, bool with_key);
 
 // Sends the log output of the loops to stderr, errors only. Call it before any loop runs.
 void LogToStderr();
