@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ranklog/ranklog.h"
 #include "trainer/base/error_file.h"
 #include "trainer/base/malloc_settings.h"
@@ -75,6 +76,7 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
   const absl::StatusOr<HostedStore> store = HostedStore::Serve();
   if (!store.ok()) return Fail(std::string(store.status().message()), 1);
   int received = 0;
+  if (const char* const old = getenv("TORCHELASTIC_ERROR_FILE")) unlink(old);
   const absl::Status status = Launch({.command = RankCommand(argc, argv),
                                       .ranks = options.nproc_per_node,
                                       .master_port = store->port(),
@@ -83,7 +85,16 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
                                      &received);
   if (status.ok()) return 0;
   if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks printed the rest
-  Fail(std::string(status.message()), 1);
+  // A rank that ended by itself has written its reason.
+  std::error_code none;
+  const char* const error_file = getenv("TORCHELASTIC_ERROR_FILE");
+  const bool told =
+      error_file != nullptr && std::filesystem::file_size(error_file, none) > 0 && !none;
+  if (told) {
+    WriteMessage(absl::StrCat("ranklog-train: ", status.message(), "\n"));
+  } else {
+    Fail(std::string(status.message()), 1);
+  }
   // Ends by the signal itself, so that a shell that runs this program in a loop ends the loop.
   if (received != 0) {
     AwaitMessages();

@@ -313,6 +313,10 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     return WrongUsage(
         absl::StrCat(UsageError(error, app, argc, argv), "; see `ranklog-train --help`"));
   }
+  const bool named = app.count("--save-dir") > 0 && app.count("--experiment-name") > 0;
+  if (named && options.experiment_name.empty() && options.save_dir.empty()) {
+    return WrongUsage("--save-dir and --experiment-name are empty; give a directory and a name");
+  }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
     return WrongUsage("--save-dir and --experiment-name go together; give both or neither");
   }

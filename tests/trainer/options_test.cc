@@ -70,7 +70,8 @@ TEST(ParseCommandLineTest, WrongOptionsNameValidValues) {
       {{"--lr", "nan"}, "--lr: nan is not a number"},
       {{"--steps", "1e3"}, "--steps: 1e3 is not a whole decimal number"},
       {{"--nproc-per-node", "two"}, "two is not a number from 1 to 1024, or gpu"},
-      {{"--steps"}, "--steps needs a value"}};
+      {{"--steps"}, "--steps needs a value"},
+      {{"--save-dir", "", "--experiment-name", ""}, "--experiment-name are empty"}};
   for (const auto& [arguments, error] : wrong) {
     ::testing::internal::CaptureStderr();
     const std::variant<Options, int> refused = Parse(arguments);

@@ -455,6 +455,10 @@ TEST_F(SaverTest, ContinuesRunAssignedByDaemon) {
 
 TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   SaveAfterSeven();
+  std::filesystem::remove(dir_.File("a/run.json"));
+  std::filesystem::create_symlink("run.json", dir_.File("a/run.json"));
+  EXPECT_THAT(OutputOfOpen(), HasSubstr("ignoring run.json: cannot open"));
+  std::filesystem::remove(dir_.File("a/run.json"));
   std::ofstream(dir_.File("a/run.json")) << "{}";
   EXPECT_THAT(OutputOfOpen(), HasSubstr("ignoring run.json: cannot read " +
                                         dir_.File("a/run.json: it is damaged")));

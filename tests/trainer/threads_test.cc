@@ -26,7 +26,15 @@ TEST(LimitThreadsTest, OneThreadUnlessUserChoseMore) {
   LimitThreads();
   EXPECT_EQ(at::get_num_threads(), 2);
   EXPECT_EQ(BlasThreads(2), 2);
+  for (const char* no_number : {"", "bogus", "0"}) {
+    setenv("OMP_NUM_THREADS", no_number, 1);
+    SetThreads(2);
+    LimitThreads();
+    EXPECT_EQ(at::get_num_threads(), 1) << no_number;
+    EXPECT_EQ(BlasThreads(1), 1) << no_number;
+  }
   unsetenv("OMP_NUM_THREADS");
+  SetThreads(2);
   LimitThreads();
   EXPECT_EQ(at::get_num_threads(), 1);
   EXPECT_EQ(BlasThreads(1), 1);

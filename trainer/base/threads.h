@@ -5,7 +5,10 @@
 
 namespace ranklog::trainer {
 
-// Lets this process compute with one thread, unless OMP_NUM_THREADS is set: a machine has a rank
+// Whether the value of OMP_NUM_THREADS or the like gives a number of threads, as OpenMP reads it.
+bool IsThreadCount(const char* value);
+
+// Lets this process compute with one thread, unless OMP_NUM_THREADS gives a number: a machine has a rank
 // per core or GPU, and more threads only compete for the cores. Call it before the first tensor is
 // made.
 void LimitThreads();

@@ -98,8 +98,7 @@ RunFile NewRun(const RunInputs& inputs, bool own, bool foreign) {
 absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
   const std::string path = RunFilePath(directory);
   std::ifstream stream(path);
-  if (!stream)
-    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  if (!stream) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   try {
     const json content = json::parse(stream);
     return RunFile{.experiment = content.at("experiment"),
@@ -108,7 +107,7 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
                    .requested_id = content.at("requested_id"),
                    .settled = content.at("settled"),
                    .number = content.at("number")};
-  } catch (const json::exception&) {
+  } catch (const std::exception&) {  // of JSON, or of a read
     return absl::DataLossError(absl::StrCat("cannot read ", path, ": it is damaged"));
   }
 }

@@ -119,12 +119,17 @@ std::string NumberAfter(const std::string& text, const std::string& words) {
   return text.substr(begin, text.find_first_not_of("0123456789", begin) - begin);
 }
 
+constexpr long kFewestPieces = 258;  // of --tokenizer, see tokenizer.cc
+
 // The reason of a failed training. Known messages of SentencePiece are translated to our options.
 std::string WhyNotTrained(const Status& status) {
   const std::string text = status.ToString();
   if (text.find("sentences_.empty()") != std::string::npos) return "it has no text to learn from";
-  if (const std::string most = NumberAfter(text, "to a value <= "); !most.empty())
-    return "it gives no more than " + most + " pieces: use bpe:" + most + ", or a longer text";
+  if (const std::string most = NumberAfter(text, "to a value <= "); !most.empty()) {
+    const bool allowed = std::stol(most) >= kFewestPieces;
+    return "it gives no more than " + most + " pieces: use " + (allowed ? "bpe:" + most : "bytes") +
+           ", or a longer text";
+  }
   if (const std::string least = NumberAfter(text, " vs ");
       !least.empty() && text.find("required_chars") != std::string::npos)
     return "its characters alone take " + least + " pieces: use bpe:" + least + " or more";

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "trainer/base/stop_signal.h"
+#include "trainer/base/threads.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -32,9 +33,14 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
-// Turns the signals in kForwardedSignals into bytes on a pipe while it exists, and ignores them afterwards:
-// the ranks have determined the exit code by then. Not a mask and a signalfd: a library's thread
-// without the mask would get the signal, which would end the process.
+bool IsIgnored(int number) {
+  struct sigaction action = {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// Turns the signals in kForwardedSignals into bytes on a pipe while it exists, and ignores them
+// afterwards: the ranks have determined the exit code by then. Not a mask and a signalfd: a
+// library's thread without the mask would get the signal, which would end the process.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -43,7 +49,10 @@ class SignalPipe {
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;
-    for (const int number : kForwardedSignals) sigaction(number, &action, nullptr);
+    // A shell ignores SIGINT in its background jobs, so that Ctrl-C does not end them.
+    for (const int number : kForwardedSignals) {
+      if (number != SIGINT || !IsIgnored(number)) sigaction(number, &action, nullptr);
+    }
   }
   ~SignalPipe() {
     if (ends_[0] < 0) return;
@@ -81,8 +90,9 @@ std::vector<std::string> EnvironmentOf(const LaunchOptions& options, int rank) {
     if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   for (const auto& [name, value] : RankVariables(options, rank)) variables[name] = value;
-  variables.emplace("OMP_NUM_THREADS",
-                    "1");  // a rank per core: more threads only compete for the cores
+  // A rank per core: more threads only compete for the cores.
+  std::string& threads = variables["OMP_NUM_THREADS"];
+  if (!IsThreadCount(threads.c_str())) threads = "1";
   variables.emplace("GLOO_SOCKET_IFNAME",
                     "lo");  // all ranks are on this host; its name may not resolve
   std::vector<std::string> environment;
@@ -121,7 +131,9 @@ class Ranks {
     pthread_sigmask(SIG_BLOCK, &held, &before);
     const pid_t pid = fork();
     if (pid == 0) {  // only calls that are safe after fork() in a process with threads
-      for (const int number : kForwardedSignals) signal(number, SIG_DFL);
+      for (const int number : kForwardedSignals) {
+        if (!IsIgnored(number)) signal(number, SIG_DFL);
+      }
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) execvpe(argv[0], argv.data(), envp.data());
