@@ -175,13 +175,20 @@ absl::Status Store::SetBaseUrl(int64_t run, absl::string_view base_url) {
     ASSIGN_OR_RETURN(settings, DecodeSettings(query.Bytes(1)));
   }
   if (settings.base_url == base_url) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckNotDelivered(job));
+  RETURN_IF_ERROR(CheckNotRunning(job));
+  ASSIGN_OR_RETURN(const std::string tracker, TrackerOf(job));
+  if (!tracker.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(tracker,
+                     " has a part of the job's runs already, and their other rows "
+                     "belong to the same server"));
+  }
   settings.base_url = std::string(base_url);
   return Write("UPDATE job SET settings = ?2 WHERE id = ?1",
                {job, Parameter::Blob(EncodeSettings(settings))});
 }
 
-absl::Status Store::CheckNotDelivered(int64_t job) {
+absl::Status Store::CheckNotRunning(int64_t job) {
   Query runs = writer_.Select("SELECT run_id, state FROM run WHERE job = ?1", {job});
   while (runs.Next()) {
     if (runs.Integer(1) != static_cast<int64_t>(model::RunState::kRunning)) continue;
@@ -189,18 +196,36 @@ absl::Status Store::CheckNotDelivered(int64_t job) {
         absl::StrCat("run ", runs.Text(0),
                      " is still running, and its ranks give the address; wait for its end"));
   }
-  RETURN_IF_ERROR(runs.status());
+  return runs.status();
+}
+
+absl::StatusOr<std::string> Store::TrackerOf(int64_t job) {
   Query query = writer_.Select(
       absl::StrCat(kSelectDelivery, "WHERE run.job = ?1 AND kind <> 'local'"), {job});
   while (query.Next()) {
     ASSIGN_OR_RETURN(const model::Delivery delivery, DeliveryOf(query));
-    if (delivery.place.empty() && delivery.delivered_rows == 0) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(delivery.kind,
-                     " has a part of the job's runs already, and their other rows "
-                     "belong to the same server"));
+    if (!delivery.place.empty() || delivery.delivered_rows != 0) return delivery.kind;
   }
-  return query.status();
+  RETURN_IF_ERROR(query.status());
+  return "";
+}
+
+absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
+  model::RunSettings settings = session.settings;
+  model::RunSettings known;
+  {
+    Query query = writer_.Select("SELECT settings_rank, settings FROM job WHERE id = ?1", {job});
+    if (!query.Next()) return query.status();
+    if (query.Integer(0) < session.stream.rank) return absl::OkStatus();
+    ASSIGN_OR_RETURN(known, DecodeSettings(query.Bytes(1)));
+  }
+  settings.start_time_us = known.start_time_us;
+  if (settings.base_url != known.base_url) {
+    ASSIGN_OR_RETURN(const std::string tracker, TrackerOf(job));
+    if (!tracker.empty()) settings.base_url = known.base_url;
+  }
+  return Write("UPDATE job SET settings_rank = ?2, settings = ?3 WHERE id = ?1",
+               {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});
 }
 
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {

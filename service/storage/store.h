@@ -229,8 +229,12 @@ class Store {
   absl::Status CheckInTransaction() const;
   void ForgetKnown();
 
-  absl::Status CheckNotDelivered(int64_t job);  // for SetBaseUrl()
+  absl::Status CheckNotRunning(int64_t job);  // for SetBaseUrl()
+  // A tracker that has a part of one of the job's runs; empty: none has.
+  absl::StatusOr<std::string> TrackerOf(int64_t job);
   absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);
+  // Keeps the server's address once a tracker has a part of a run: rows of one run belong to one
+  // server.
   absl::Status MergeSettings(int64_t job, const model::Session& session);
   absl::StatusOr<int64_t> FindOrMakeRun(const std::string& project, int64_t job,
                                         const RunAssignment& assignment, int64_t now_us);

@@ -125,19 +125,6 @@ absl::StatusOr<int64_t> Store::FindOrMakeJob(const model::Session& session) {
   return writer_.last_insert_id();
 }
 
-absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
-  model::RunSettings settings = session.settings;
-  {
-    Query query = writer_.Select("SELECT settings_rank, settings FROM job WHERE id = ?1", {job});
-    if (!query.Next()) return query.status();
-    if (query.Integer(0) < session.stream.rank) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const model::RunSettings known, DecodeSettings(query.Bytes(1)));
-    settings.start_time_us = known.start_time_us;
-  }
-  return Write("UPDATE job SET settings_rank = ?2, settings = ?3 WHERE id = ?1",
-               {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});
-}
-
 absl::StatusOr<int64_t> Store::FindOrMakeRun(const std::string& project, int64_t job,
                                              const RunAssignment& assignment, int64_t now_us) {
   int64_t run = assignment.run;

@@ -213,6 +213,34 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   EXPECT_EQ(reader_->GetRun(run)->settings.group, "group") << "the other settings stay";
 }
 
+// Otherwise a job that is started again undoes the correction of its address.
+TEST_F(StoreTest, ResumeKeepsAddressAfterDelivery) {
+  model::Delivery delivery;
+  delivery.kind = "wandb";
+  const auto attach = [&](uint64_t incarnation, const char* base_url) {
+    model::Session session = SessionOf(0, incarnation);
+    session.settings.base_url = base_url;
+    session.settings.notes = base_url;
+    const absl::StatusOr<model::Stream> stream = store_->Attach(session, AssignmentOf("job"), 1);
+    EXPECT_OK(stream);
+    if (stream.ok()) delivery.run = stream->run;
+  };
+  const auto settings = [&] { return reader_->GetRun(delivery.run)->settings; };
+  Do([&] { attach(1, "https://wrong"); });
+  Do([&] {
+    EXPECT_OK(store_->AddDelivery(delivery.run, "wandb"));
+    attach(2, "https://right");
+  });
+  EXPECT_EQ(settings().base_url, "https://right") << "no tracker has a part yet";
+  delivery.place = {{"storage_id", "s1"}};
+  Do([&] {
+    EXPECT_OK(store_->PutDelivery(delivery));
+    attach(3, "https://wrong");
+  });
+  EXPECT_EQ(settings().base_url, "https://right");
+  EXPECT_EQ(settings().notes, "https://wrong") << "the other settings are the newest";
+}
+
 TEST_F(StoreTest, ClosesARun) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
