@@ -98,13 +98,14 @@ absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) 
 
 absl::Status SyncPipeline::SetBaseUrl(const model::Run& run, const std::string& base_url) {
   ASSIGN_OR_RETURN(const std::string checked, deliver::wandb::CheckBaseUrl(base_url));
+  const std::string known = pipeline::WandbBaseUrl(run.settings);
+  if (deliver::wandb::CheckBaseUrl(known).value_or("") == checked) return absl::OkStatus();
   const absl::Status set = Write([&](storage::Store& store) {
     return store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));
   });
   if (set.ok()) return set;
-  return absl::Status(set.code(),
-                      absl::StrCat("the address of run ", Printable(run.run_id), " stays ",
-                                   Printable(run.settings.base_url), ": ", set.message()));
+  return absl::Status(set.code(), absl::StrCat("the address of run ", Printable(run.run_id),
+                                               " stays ", Printable(known), ": ", set.message()));
 }
 
 absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {

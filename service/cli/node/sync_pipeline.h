@@ -47,8 +47,8 @@ class SyncPipeline {
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // Changes the address of the run's W&B server to a valid one; see Store::SetBaseUrl(). Call it
-  // before Start().
+  // Changes the address of the run's W&B server to a valid one; see Store::SetBaseUrl(). Another
+  // spelling of its address changes nothing. Call it before Start().
   absl::Status SetBaseUrl(const model::Run& run, const std::string& base_url);
 
   // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
