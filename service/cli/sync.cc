@@ -190,10 +190,7 @@ class Sync {
                        globals_.Command("stop"), "`, then this command again"));
     }
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
-    for (const model::Run& run : runs) {
-      RETURN_IF_ERROR(pipeline_->SetBaseUrl(run, flags_.base_url));
-    }
-    return absl::OkStatus();
+    return pipeline_->SetBaseUrl(runs, flags_.base_url);
   }
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is

@@ -96,16 +96,23 @@ absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) 
   });
 }
 
-absl::Status SyncPipeline::SetBaseUrl(const model::Run& run, const std::string& base_url) {
+absl::Status SyncPipeline::SetBaseUrl(const std::vector<model::Run>& runs,
+                                      const std::string& base_url) {
   ASSIGN_OR_RETURN(const std::string checked, deliver::wandb::CheckBaseUrl(base_url));
-  const std::string known = pipeline::WandbBaseUrl(run.settings);
-  if (deliver::wandb::CheckBaseUrl(known).value_or("") == checked) return absl::OkStatus();
-  const absl::Status set = Write([&](storage::Store& store) {
-    return store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));
+  return Write([&](storage::Store& store) {
+    for (const model::Run& run : runs) {
+      const std::string known = pipeline::WandbBaseUrl(run.settings);
+      if (deliver::wandb::CheckBaseUrl(known).value_or("") == checked) continue;
+      const absl::Status set =
+          store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));
+      if (set.ok()) continue;
+      return absl::Status(set.code(),
+                          absl::StrCat("the address of run ", Printable(run.run_id), " stays ",
+                                       Printable(known), ": ", set.message(),
+                                       runs.size() > 1 ? "; no run's address was changed" : ""));
+    }
+    return absl::OkStatus();
   });
-  if (set.ok()) return set;
-  return absl::Status(set.code(), absl::StrCat("the address of run ", Printable(run.run_id),
-                                               " stays ", Printable(known), ": ", set.message()));
 }
 
 absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {

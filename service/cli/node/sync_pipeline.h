@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,9 +48,10 @@ class SyncPipeline {
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // Changes the address of the run's W&B server to a valid one; see Store::SetBaseUrl(). Another
-  // spelling of its address changes nothing. Call it before Start().
-  absl::Status SetBaseUrl(const model::Run& run, const std::string& base_url);
+  // Changes the address of the runs' W&B server to a valid one; see Store::SetBaseUrl(). Another
+  // spelling of its address changes nothing. If one run is refused, no run's address changes. Call
+  // it before Start().
+  absl::Status SetBaseUrl(const std::vector<model::Run>& runs, const std::string& base_url);
 
   // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
   absl::Status TryAgain(int64_t run, const std::string& kind);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/store_fixture.h"
@@ -42,11 +43,11 @@ class SyncPipelineTest : public testing::StoreTest {
     Do([&] { EXPECT_OK(store_->PutDelivery(created)); });
   }
 
-  absl::Status Correct(const model::Run& run, const std::string& base_url) {
+  absl::Status Correct(const std::vector<model::Run>& runs, const std::string& base_url) {
     store_.reset();
     const auto pipeline = SyncPipeline::Open(dir_.path());
     EXPECT_OK(pipeline);
-    return (*pipeline)->SetBaseUrl(run, base_url);
+    return (*pipeline)->SetBaseUrl(runs, base_url);
   }
 };
 
@@ -55,16 +56,27 @@ TEST_F(SyncPipelineTest, OtherSpellingIsSameAddress) {
   const model::Run usual = EndedRun("usual", "");
   Create(slash);
   Create(usual);
-  EXPECT_OK(Correct(slash, "https://a"));
-  EXPECT_OK(Correct(slash, "https://a//"));
-  EXPECT_OK(Correct(usual, "https://api.wandb.ai/"));
+  EXPECT_OK(Correct({slash}, "https://a"));
+  EXPECT_OK(Correct({slash}, "https://a//"));
+  EXPECT_OK(Correct({usual}, "https://api.wandb.ai/"));
 }
 
 TEST_F(SyncPipelineTest, RefusalNamesEffectiveAddress) {
   const model::Run usual = EndedRun("usual", "");
   Create(usual);
-  EXPECT_THAT(Correct(usual, "https://b").message(),
+  EXPECT_THAT(Correct({usual}, "https://b").message(),
               HasSubstr("the address of run usual stays https://api.wandb.ai: wandb has a part"));
+}
+
+TEST_F(SyncPipelineTest, OneRefusedRunChangesNone) {
+  const model::Run open = EndedRun("open", "https://a");
+  const model::Run created = EndedRun("created", "https://a");
+  Create(created);
+  EXPECT_THAT(Correct({open, created}, "https://b").message(),
+              HasSubstr("the address of run created stays https://a: "));
+  EXPECT_EQ(reader_->GetRun(open.id)->settings.base_url, "https://a");
+  EXPECT_OK(Correct({open}, "https://b"));
+  EXPECT_EQ(reader_->GetRun(open.id)->settings.base_url, "https://b");
 }
 
 }  // namespace
