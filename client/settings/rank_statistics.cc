@@ -93,7 +93,7 @@ void CheckNames(const std::string& of, const StatisticNames& names,
 // separator between rules is missing.
 bool ContainsRule(const std::string& glob) {
   for (size_t at = glob.find('='); at != std::string::npos; at = glob.find('=', at + 1)) {
-    const size_t end = std::min(glob.find_first_of(",= ", at + 1), glob.size());
+    const size_t end = std::min(glob.find_first_of(",= \t\n\v\f\r", at + 1), glob.size());
     const std::string name = glob.substr(at + 1, end - at - 1);
     if (name == "none" || IsStatistic(name)) return true;
   }

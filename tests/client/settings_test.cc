@@ -273,6 +273,11 @@ TEST_F(SettingsTest, StatisticsMistakesNameRuleAndReplacement) {
   for (const auto& [text, mistake] : cases) {
     EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", text}}).Validate(), ElementsAre(mistake));
   }
+  for (const char* separator : {" ", "\t", "\n", "\v", "\f", "\r\n"}) {
+    const std::string text = std::string("loss=max") + separator + "b=c=min";
+    EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", text}}).Validate(),
+                ElementsAre(HasSubstr("write ; between rules")));
+  }
   EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", "lr=1e-3/loss=mean"}}).Validate(), IsEmpty());
 }
 
