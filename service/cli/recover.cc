@@ -134,7 +134,15 @@ bool LooksLikeStore(const std::string& path) {
   return std::equal(std::begin(id), std::end(id), std::begin(kApplicationId));
 }
 
-// OK: `file` is a store, as far as its name or its header shows, and no process uses it.
+// The path without symbolic links, because the lock and the -wal file are beside the store itself.
+std::string ResolveLinks(const std::string& file) {
+  std::error_code error;
+  const fs::path resolved = fs::weakly_canonical(file, error);
+  return error ? file : resolved.string();
+}
+
+// OK: `file` is a store, as far as its name or its header shows, and no process uses it. The path
+// has no symbolic links.
 absl::Status CheckNamedFile(const std::string& file) {
   std::error_code error;
   if (fs::is_directory(file, error)) {
@@ -149,12 +157,19 @@ absl::Status CheckNamedFile(const std::string& file) {
   if (!fs::is_regular_file(file, error)) {
     return absl::NotFoundError(absl::StrCat("there is no file ", file));
   }
+  const uintmax_t names = fs::hard_link_count(file, error);
+  if (!error && names > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file, " has ", names, " names (hard links), and its newest rows may be in a ",
+                     "-wal file beside another one; remove the other names, or recover a copy of ",
+                     "the store and its -wal file"));
+  }
   if (!LooksLikeStore(file)) {
     return absl::InvalidArgumentError(absl::StrCat(
         file, " is not a store of Ranklog, by its header; if it is one, give it a name such as ",
         storage::kStoreFile));
   }
-  const fs::path path = fs::absolute(file, error);
+  const fs::path path(file);
   const std::string dir = path.parent_path().string();
   const int64_t pid = path.filename() == storage::kStoreFile ? storage::StateLock::Holder(dir) : 0;
   if (pid == 0) return absl::OkStatus();
@@ -164,7 +179,8 @@ absl::Status CheckNamedFile(const std::string& file) {
 }
 
 absl::Status Recover(const Globals&, const RecoverFlags& flags) {
-  RETURN_IF_ERROR(CheckNamedFile(flags.file));
+  const std::string file = ResolveLinks(flags.file);
+  RETURN_IF_ERROR(CheckNamedFile(file));
   std::error_code error;
   std::string to = flags.to.empty() ? flags.file + ".recovered" : flags.to;
   while (to.size() > 1 && to.back() == '/') to.pop_back();
@@ -176,7 +192,7 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   // it.
   const std::string partial = to + ".partial";
   ASSIGN_OR_RETURN(const storage::StateLock lock, TakeEmpty(partial));
-  const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(flags.file, partial, partial);
+  const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(file, partial, partial);
   if (!salvaged.ok()) {
     fs::remove_all(partial, error);
     // Not kDataLoss, which refers to `ranklog doctor`: it reports the same.

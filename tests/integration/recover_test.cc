@@ -180,6 +180,36 @@ TEST_F(RecoverTest, SavesRowsDespiteDamagedSettings) {
   EXPECT_GE(said["damaged_records"], 1);
 }
 
+// The newest rows are in the write-ahead log, which is beside the store, as the lock is.
+TEST_F(RecoverTest, FindsTheLogOfALinkedStore) {
+  node_.Start();
+  CountingJob counting(node_, "three", 10);
+  ASSERT_TRUE(counting.WaitForReturned(10));
+  ASSERT_EQ(counting.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("three"); }));
+  const std::string link = node_.state_dir() + "/../link.db";
+  fs::create_symlink(database(), link);
+  const Finished in_use = Ranklog({"recover", link});
+  EXPECT_EQ(in_use.code, 1);
+  EXPECT_THAT(in_use.output, HasSubstr("stop the daemon first"));
+  node_.Kill();
+  ASSERT_GT(fs::file_size(database() + "-wal"), 0u);
+
+  const Finished recovered = Ranklog({"recover", link, "--json"});
+  EXPECT_EQ(recovered.code, 0) << recovered.output;
+  const json said = json::parse(recovered.output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(said.is_object()) << recovered.output;
+  EXPECT_EQ(said["saved_rows"], 2 * kRecoverRows + 10);
+
+  const std::string other_name = node_.state_dir() + "/../other.db";
+  fs::create_hard_link(database(), other_name);
+  for (const std::string& name : {other_name, database(), link}) {
+    const Finished refused = Ranklog({"recover", name, "--to", node_.state_dir() + "/../to"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.output, HasSubstr(" has 2 names (hard links)"));
+  }
+}
+
 TEST_F(RecoverTest, OverwritesNothing) {
   const std::string to = node_.state_dir() + "/../there";
   fs::create_directory(to);
