@@ -112,9 +112,10 @@ CLI::Validator OwnFile() {
           return absl::StrCat(path, " belongs to user ", info.st_uid,
                               "; use a file of yours or of root");
         }
-        return (info.st_mode & 002) == 0
-                   ? ""
-                   : path + " is writable by other users; run: chmod o-w " + path;
+        if ((info.st_mode & 002) == 0) return "";
+        return absl::StrCat(path, " is writable by other users; ",
+                            S_ISREG(info.st_mode) ? "run: chmod o-w " + path
+                                                  : "it is not a regular file; pass one of yours");
       },
       "");
 }

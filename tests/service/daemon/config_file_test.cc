@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -44,6 +45,18 @@ TEST(ConfigFileTest, MalformedLinesAreRejectedByNumber) {
   for (const char* line : {"drain = \"3m\"", "\"drain\"=3m", "drain = \"2m\""}) {
     EXPECT_EQ(error(line), "ranklogd: " + file + ":3: 'drain' is already in line 2\n");
   }
+}
+
+TEST(ConfigFileTest, FileThatOthersMayWriteIsRefused) {
+  EXPECT_THAT(ParseArguments({"--config", "/dev/null"}).text,
+              StartsWith("ranklogd: --config: /dev/null is writable by other users; it is not a "
+                         "regular file; pass one of yours"));
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  std::ofstream(file) << "drain = \"2m\"\n";
+  ASSERT_EQ(chmod(file.c_str(), 0602), 0);
+  EXPECT_THAT(ParseArguments({"--config", file.c_str()}).text,
+              HasSubstr("is writable by other users; run: chmod o-w " + file));
 }
 
 TEST(ConfigFileTest, WrongValueNamesItsSource) {
