@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 
 namespace ranklog::daemon {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kNoSettings[] = {"help", "version", "config", "print-config"};
 constexpr size_t kSourceColumn = 48;
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // some editors begin a UTF-8 file with it
 
 bool IsGivenByFlag(const std::string& name, const std::vector<std::string>& args) {
   const std::string flag = "--" + name;
@@ -80,6 +82,9 @@ bool IsCommentOrEmpty(absl::string_view text) {
 
 // The setting in a line KEY = VALUE, with or without a comment. nullopt: there is only a comment.
 absl::optional<CLI::ConfigItem> ReadSetting(int number, absl::string_view line) {
+  if (line.find('\0') != absl::string_view::npos) {
+    throw BadLine(number, "a zero byte; write the file as text in UTF-8");
+  }
   if (IsCommentOrEmpty(line)) return absl::nullopt;
   const CLI::ConfigError no_setting =
       BadLine(number, "not a setting; write KEY = \"VALUE\", without sections and arrays");
@@ -87,7 +92,9 @@ absl::optional<CLI::ConfigItem> ReadSetting(int number, absl::string_view line) 
   if (equals == absl::string_view::npos) throw no_setting;
   absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
   absl::string_view rest = absl::StripAsciiWhitespace(line.substr(equals + 1));
-  if (key.size() > 1 && key.front() == '"') key = key.substr(1, key.size() - 2);
+  if (key.size() > 1 && key.front() == '"' && key.back() == '"') {
+    key = key.substr(1, key.size() - 2);
+  }
   if (key.empty() || rest.empty() || key.find_first_of(" \t#[]\"'") != absl::string_view::npos) {
     throw no_setting;
   }
@@ -109,7 +116,9 @@ std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const
   std::vector<CLI::ConfigItem> items;
   int number = 0;
   for (std::string line; std::getline(input, line);) {
-    auto item = ReadSetting(++number, line);
+    absl::string_view text = line;
+    if (++number == 1) absl::ConsumePrefix(&text, kByteOrderMark);
+    auto item = ReadSetting(number, text);
     if (!item) continue;
     if (const auto [first, is_new] = lines_.emplace(item->name, number); !is_new) {
       throw BadLine(number, absl::StrCat("'", item->name, "' is already in line ", first->second));

@@ -37,7 +37,8 @@ TEST(ConfigFileTest, MalformedLinesAreRejectedByNumber) {
   };
   for (const char* line :
        {"[x", "[x]", "[drain]", "keep-for", "keep-for =", "keep-for = [\"2m\"]", "keep-for = {}",
-        "keep-for = 2 m", "keep-for = 1, 2", "keep for = \"2m\"", "= \"2m\"", "; ours", "x"}) {
+        "keep-for = 2 m", "keep-for = 1, 2", "keep for = \"2m\"", "= \"2m\"", "; ours", "x",
+        "\"drainX = \"2m\"", "\"drain] = \"2m\"", "\"\" = \"2m\"", "\" = \"2m\""}) {
     EXPECT_EQ(error(line), "ranklogd: " + file +
                                ":3: not a setting; write KEY = \"VALUE\", without sections and "
                                "arrays\n");
@@ -45,6 +46,28 @@ TEST(ConfigFileTest, MalformedLinesAreRejectedByNumber) {
   for (const char* line : {"drain = \"3m\"", "\"drain\"=3m", "drain = \"2m\""}) {
     EXPECT_EQ(error(line), "ranklogd: " + file + ":3: 'drain' is already in line 2\n");
   }
+}
+
+TEST(ConfigFileTest, ZeroBytesAreRejectedByNumber) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  for (const char* line : {"state-dir = \"/x0y\"", "dra0in = \"2m\"", "0drain = \"2m\"", "0"}) {
+    std::string text = std::string("# ours\n") + line + "\n";
+    text[text.find('0')] = '\0';
+    std::ofstream(file) << text;
+    EXPECT_EQ(ParseArguments({"--config", file.c_str()}).text,
+              "ranklogd: " + file + ":2: a zero byte; write the file as text in UTF-8\n");
+  }
+}
+
+TEST(ConfigFileTest, ByteOrderMarkIsSkipped) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  std::ofstream(file) << "\xef\xbb\xbf"
+                      << "drain = \"2m\"\n";
+  const Parsed parsed = ParseArguments({"--config", file.c_str()});
+  ASSERT_TRUE(parsed.run) << parsed.text;
+  EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
 }
 
 TEST(ConfigFileTest, FileThatOthersMayWriteIsRefused) {
