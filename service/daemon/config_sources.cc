@@ -151,7 +151,8 @@ std::string SourceOf(const CLI::App& app, const LinedConfig& file,
     return absl::StrCat(app.get_config_ptr()->as<std::string>(), ":", line);
   }
   const std::string variable = app.get_option("--" + name)->get_envname();
-  return getenv(variable.c_str()) == nullptr ? "" : "$" + variable;
+  const char* const value = getenv(variable.c_str());
+  return value == nullptr || *value == '\0' ? "" : "$" + variable;
 }
 
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,

@@ -196,6 +196,13 @@ TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
   EXPECT_EQ(printed.count("config"), 0u);
 }
 
+TEST(ConfigTest, EmptyVariableIsNoSource) {
+  setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", "", 1);
+  auto printed = Printed({});
+  unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
+  EXPECT_EQ(printed["wandb-transmit-interval"].second, "default");
+}
+
 TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {
   testing::TempDir dir;
   const std::string file = dir.File("printed.toml");
