@@ -126,10 +126,9 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
     std::cout << "\n";
     return absl::OkStatus();
   }
-  const std::string program = ProgramOf(pid);
-  if (program != kDaemon) {
-    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " (", program, ") holds ",
-                                                      dir,
+  if (!IsDaemon(pid)) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", pid, " (", ProgramOf(pid),
+                                                      ") holds ", dir,
                                                       " and is not a daemon; wait until it ends"));
   }
   const SystemdUnit unit = UnitOf(pid).value_or(SystemdUnit{true, "ranklogd.service"});

@@ -184,10 +184,12 @@ class Sync {
 
   absl::Status CorrectAddress() {
     if (pipeline_ == nullptr) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("process ", storage::StateLock::Holder(state_dir_),
-                       " delivers the runs, so their address cannot change now; run `",
-                       globals_.Command("stop"), "`, then this command again"));
+      const int64_t pid = storage::StateLock::Holder(state_dir_);
+      return absl::FailedPreconditionError(absl::StrCat(
+          "process ", pid, " delivers the runs, so their address cannot change now; ",
+          IsDaemon(pid)
+              ? absl::StrCat("run `", globals_.Command("stop"), "`, then this command again")
+              : "wait until it ends, then run this command again"));
     }
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     return pipeline_->SetBaseUrl(runs, flags_.base_url);

@@ -73,6 +73,9 @@ TEST_F(CliTest, SyncFollowsDaemonHoldingStore) {
   EXPECT_EQ(sync.Wait(), 0) << sync.Output();
   EXPECT_THAT(sync.Output(), HasSubstr("5 of 5 rows delivered"));
   EXPECT_EQ(Ranklog({"sync", "other", "--to", "wandb"}).code, 1) << "only the holder may write";
+  EXPECT_THAT(Ranklog({"sync", "other", "--base-url", "https://a"}).output,
+              HasSubstr("wait until it ends"))
+      << "`stop` ends no other process than a daemon";
 }
 
 }  // namespace

@@ -53,13 +53,6 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
       absl::StrCat("no daemon answers at ", address, ": ", channel.status().message()));
 }
 
-// Whether the process is a daemon. If not, it may be systemd, which bound the socket for a daemon.
-bool IsDaemon(int64_t pid) {
-  std::string name;
-  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
-  return name == "ranklogd";
-}
-
 std::string WhySilent(int64_t pid) {
   return IsDaemon(pid) ? absl::StrCat("is process ", pid, " stopped (kill -CONT ", pid,
                                       "), or does its disk hang?")
@@ -67,6 +60,12 @@ std::string WhySilent(int64_t pid) {
 }
 
 }  // namespace
+
+bool IsDaemon(int64_t pid) {
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+  return name == "ranklogd";
+}
 
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (!absl::StartsWith(address, kUnix)) {

@@ -43,6 +43,10 @@ struct DaemonStatus {
   std::map<std::string, uint64_t> counters;
 };
 
+// Whether the process is a daemon. If not, a holder of a state directory is a `ranklog sync`, and a
+// listener may be systemd, which bound the socket for a daemon.
+bool IsDaemon(int64_t pid);
+
 // Asks the daemon at `address`, which has the form unix:PATH. Not thread-safe.
 //   kInvalidArgument  `address` has another form
 //   kUnavailable      no daemon of this user answers there. A process that listens but does not
