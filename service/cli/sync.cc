@@ -204,9 +204,7 @@ class Sync {
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind == kind) return absl::OkStatus();
     }
-    if (pipeline_ == nullptr) {
-      return AskDaemonToDeliver(globals_, state_dir_, run, kind, /*with_key=*/true);
-    }
+    if (pipeline_ == nullptr) return AskDaemonToDeliver(globals_, state_dir_, run, kind, true);
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
   }
