@@ -166,8 +166,10 @@ void Endpoint::TryStartDaemon(Time now) {
     if (!why_not.ok()) continue;
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
     const absl::Status status = StartDaemon(program, place, settings, state_dir_);
-    if (!status.ok()) start_error_ = std::string(status.message());
-    if (!status.ok()) return;
+    if (!status.ok()) {
+      start_error_ = std::string(status.message());
+      return;
+    }
     start_lock_ = *std::move(lock);
     start_note_ = absl::StrCat("; ", program, " was started, and does not answer yet");
     back_off_ = kMinBackOff;

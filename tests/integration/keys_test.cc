@@ -145,7 +145,7 @@ TEST(KeysTest, CorrectedKeyIsUsedAtOnce) {
 TEST(KeysTest, SyncKeepsTheKeyOfJob) {
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
-  wandb.Inject({.times = 5, .code = 503});
+  wandb.Inject({.times = 2, .code = 503});
   Node node({"--wandb-transmit-interval", "50ms"});
   node.Start();
   ChildProcess rank =

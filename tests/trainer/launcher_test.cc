@@ -154,6 +154,13 @@ TEST_F(LaunchTest, RankFailureDuringStopIsReported) {
   killer.join();
 }
 
+// As in a background job of a shell.
+TEST_F(LaunchTest, IgnoredInterruptStaysIgnored) {
+  signal(SIGINT, SIG_IGN);
+  EXPECT_OK(Launch(Shell("kill -INT $PPID $$; exit 0")));
+  signal(SIGINT, SIG_DFL);
+}
+
 TEST_F(LaunchTest, MissingProgramIsFailure) {
   EXPECT_THAT(Launch({.command = {dir_.File("none")}, .ranks = 2, .master_port = 1}),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("code 127")));

@@ -120,13 +120,17 @@ TEST_F(TrainProgramTest, TokenizerIsForTexts) {
 
 TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
   std::ofstream(dir_.File("short.txt")) << "short";
-  const Finished refused = Train({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"});
+  ChildProcess::Options options = Alone();
+  options.environment["TORCHELASTIC_ERROR_FILE"] = dir_.File("error.json");
+  const Finished refused =
+      RunToEnd(Command({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"}), options);
   EXPECT_EQ(refused.code, 1);
   const std::string reason = "cannot train on " + dir_.File("short.txt") + ": it has 5 tokens";
   EXPECT_THAT(refused.output, AllOf(HasSubstr("rank 0: " + reason),
                                     ContainsRegex("rank 1: .*rank 0 (.*)?failed: " + reason),
                                     StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),
                                     HasSubstr("ranklog-train: rank 0 (pid ")));
+  EXPECT_THAT(ranklog::testing::FileContent(dir_.File("error.json")), HasSubstr("it has 5 tokens"));
 }
 
 TEST_F(TrainProgramTest, TokensAreBuiltOnceAndReused) {  // S29

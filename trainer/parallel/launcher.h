@@ -28,7 +28,8 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
                                                                int rank);
 
 // Runs all ranks and waits for them. Passes SIGINT, SIGTERM and SIGUSR1 on to them, and ignores
-// these signals afterwards, so that a late one does not change how this process ends. After SIGINT
+// these signals afterwards, so that a late one does not change how this process ends. A SIGINT that
+// is ignored already, as in a background job, stays ignored here and in the ranks. After SIGINT
 // the ranks must end within `grace`; after the other signals they may take as long as they need,
 // see StopSignal. When a rank fails or does not start, ends the others. The ranks are killed if
 // this process dies. Call it from the main thread, once at a time.
