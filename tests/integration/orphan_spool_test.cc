@@ -149,7 +149,7 @@ TEST_F(OrphanSpoolTest, FindsRingInAStandardDirectory) {
   options.unset = {"XDG_RUNTIME_DIR"};
   const Finished doctor =
       RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options);
-  EXPECT_THAT(doctor.output, HasSubstr(standard + ", "));  // others may have rings there too
+  EXPECT_THAT(doctor.output, HasSubstr(standard + ", "));  // a user may have other rings there
 
   Node other;  // of the same user, with its own store
   other.Start();
