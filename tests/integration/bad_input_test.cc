@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -64,16 +65,16 @@ class BadStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
     node_.Start();
-    ChildProcess rank = StartRank("before");
+    ChildProcess rank = StartRank("before", {});
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("before"); }));
     ASSERT_EQ(node_.Terminate(), 0);
   }
 
-  ChildProcess StartRank(const std::string& job) const {
-    return node_.StartRank(
-        job, 0, 0, 1, 1, {"200"},
-        {{"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_FINISH_TIMEOUT_MS", "300"}});
+  ChildProcess StartRank(const std::string& job,
+                         std::map<std::string, std::string> environment) const {
+    environment["RANKLOG_DESTINATIONS"] = "local";
+    return node_.StartRank(job, 0, 0, 1, 1, {"200"}, environment);
   }
   std::string database() const { return node_.state_dir() + "/ranklog.db"; }
 
@@ -87,7 +88,7 @@ class BadStoreTest : public ::testing::Test {
     EXPECT_THAT(refused.output, AllOf(HasSubstr(database()), HasSubstr(message)));
     EXPECT_EQ(FileContent(database()), before) << "the file was changed";
 
-    ChildProcess rank = StartRank("meanwhile");
+    ChildProcess rank = StartRank("meanwhile", {{"RANKLOG_FINISH_TIMEOUT_MS", "300"}});
     EXPECT_EQ(rank.Wait(), 3) << rank.Output();
     EXPECT_THAT(rank.Output(), HasSubstr("logged 200, spooled"));
 
