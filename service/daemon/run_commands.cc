@@ -8,9 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/advice.h"
+#include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/ingest/ingest_credentials.h"
-#include "service/pipeline/trackers.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 
@@ -72,8 +73,9 @@ absl::Status RunCommands::CheckDestination(int64_t id, const std::string& kind,
   const ingest::Credentials keys = ingest::IngestCredentials(parts_.credentials);
   keys.remember(session, given);
   if (keys.has_wandb(session)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the daemon has no API key for ", pipeline::WandbBaseUrl(run.settings)));
+  const std::string server = deliver::wandb::BaseUrlOf(run.settings);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the daemon has no API key for ", server, "; run ", deliver::wandb::LoginCommand(server)));
 }
 
 }  // namespace ranklog::daemon

@@ -21,7 +21,6 @@
 #include "service/deliver/netrc.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/url.h"
-#include "service/deliver/wandb/advice.h"
 
 namespace ranklog::deliver {
 namespace {
@@ -190,7 +189,7 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
       kNoKey, url.netloc,
       ": no rank of the job has sent one since the daemon started, WANDB_API_KEY is not set, and "
       "there is no key in ",
-      absl::StrJoin(looked_in, ", "), kToContinue, "run ", wandb::LoginCommand(base_url)));
+      absl::StrJoin(looked_in, ", ")));
 }
 
 }  // namespace ranklog::deliver

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "service/pipeline/trackers.h"
+#include "service/deliver/wandb/base_url.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -25,7 +25,8 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
             const auto key = given.find(kWandbKey);
             if (key != given.end()) {
               // The run's delivery gets the same error and reports it.
-              store->Set(job, pipeline::WandbBaseUrl(session.settings), key->second).IgnoreError();
+              store->Set(job, deliver::wandb::BaseUrlOf(session.settings), key->second)
+                  .IgnoreError();
             }
             store->Meet(job);
           },
@@ -34,7 +35,7 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
             const absl::Status found =
                 store
                     ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
-                           pipeline::WandbBaseUrl(session.settings))
+                           deliver::wandb::BaseUrlOf(session.settings))
                     .status();
             // A key or an address that cannot be used still shows that W&B is meant, so the run
             // waits.

@@ -36,10 +36,6 @@ TrackerOptions TrackerOptions::FromEnvironment() {
   return options;
 }
 
-std::string WandbBaseUrl(const model::RunSettings& settings) {
-  return settings.base_url.empty() ? deliver::wandb::kPublicBaseUrl : settings.base_url;
-}
-
 absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
     const std::string& state_dir, const deliver::CredentialStore* credentials,
     const TrackerOptions& options) {

@@ -40,9 +40,6 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
     const std::string& state_dir, const deliver::CredentialStore* credentials,
     const TrackerOptions& options);
 
-// The W&B server for a run with these settings.
-std::string WandbBaseUrl(const model::RunSettings& settings);
-
 }  // namespace ranklog::pipeline
 
 #endif  // SERVICE_PIPELINE_TRACKERS_H_

@@ -255,12 +255,12 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
   for (const query::RunReport& report : runs) {
     for (const query::DestinationReport& to : report.destinations) {
       if (to.kind != deliver::wandb::kKind || !IsOpen(report, to)) continue;
-      urls.insert(pipeline::WandbBaseUrl(report.run.settings));
+      urls.insert(deliver::wandb::BaseUrlOf(report.run.settings));
     }
   }
   model::RunSettings settings;
   settings.base_url = v1::WithoutUser(ShellVariable("WANDB_BASE_URL"));
-  const std::string usual = pipeline::WandbBaseUrl(settings);
+  const std::string usual = deliver::wandb::BaseUrlOf(settings);
   // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
   std::vector<Finding> findings;

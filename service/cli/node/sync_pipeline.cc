@@ -26,7 +26,7 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& state_dir, const model::Run& run,
                                     const std::string& kind) {
   if (kind != deliver::wandb::kKind) return "";
-  const std::string base_url = pipeline::WandbBaseUrl(run.settings);
+  const std::string base_url = deliver::wandb::BaseUrlOf(run.settings);
   if (const absl::Status address = deliver::wandb::CheckBaseUrl(base_url).status(); !address.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(run.run_id, ": ", address.message(),
                                                       deliver::kToContinue,
@@ -36,7 +36,8 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
   auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
   if (key.ok()) return key;
   return absl::FailedPreconditionError(absl::StrCat(
-      "no usable API key for ", base_url, ": ", key.status().message(),
+      "no usable API key for ", base_url, ": ",
+      deliver::wandb::WithLoginCommand(key.status(), base_url).message(),
       "\nor set WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
       "write the line\n"
       "  machine HOST login user password KEY\nto ",
@@ -101,7 +102,7 @@ absl::Status SyncPipeline::SetBaseUrl(const std::vector<model::Run>& runs,
   ASSIGN_OR_RETURN(const std::string checked, deliver::wandb::CheckBaseUrl(base_url));
   return Write([&](storage::Store& store) {
     for (const model::Run& run : runs) {
-      const std::string known = pipeline::WandbBaseUrl(run.settings);
+      const std::string known = deliver::wandb::BaseUrlOf(run.settings);
       if (deliver::wandb::CheckBaseUrl(known).value_or("") == checked) continue;
       const absl::Status set =
           store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/shell_word.h"
+#include "service/deliver/retry.h"
 #include "service/deliver/url.h"
 #include "service/deliver/wandb/base_url.h"
 
@@ -17,6 +18,12 @@ std::string LoginCommand(absl::string_view base_url) {
   const absl::StatusOr<std::string> server = CheckBaseUrl(base_url);
   if (!server.ok() || *server == kPublicBaseUrl) return "`ranklog login`";
   return absl::StrCat("`ranklog login --base-url ", ShellWord(*server), "`");
+}
+
+absl::Status WithLoginCommand(const absl::Status& no_key, absl::string_view base_url) {
+  if (!absl::IsNotFound(no_key)) return no_key;
+  return absl::NotFoundError(
+      absl::StrCat(no_key.message(), kToContinue, "run ", LoginCommand(base_url)));
 }
 
 std::string Advice(const absl::StatusOr<HttpResponse>& answer, absl::string_view base_url,

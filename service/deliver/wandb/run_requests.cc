@@ -50,7 +50,7 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
     key = credentials_->Find(job_, *server);
   }
   awaits_key_ = !key.ok();
-  if (!key.ok()) return blocked(key.status());
+  if (!key.ok()) return blocked(WithLoginCommand(key.status(), *server));
   HttpRequest http;
   http.url = stream ? FileStreamUrl(*server, request.stream->entity, request.stream->project,
                                     request.stream->run_id)

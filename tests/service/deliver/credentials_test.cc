@@ -21,8 +21,6 @@ namespace {
 
 using ranklog::testing::IsOkAndHolds;
 using ranklog::testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -124,13 +122,8 @@ TEST_F(CredentialStoreTest, LooksInTheDirectoryOfSystemd) {
 TEST_F(CredentialStoreTest, MissingKeyErrorListsSearchedFiles) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
-  EXPECT_THAT(
-      CredentialStore(options).Find(kJob, kUrl),
-      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr(dir_.File("credentials")),
-                                                  EndsWith("; to continue, run `ranklog login`"))));
-  EXPECT_THAT(CredentialStore(options).Find(kJob, "https://own.example.com"),
-              StatusIs(absl::StatusCode::kNotFound,
-                       EndsWith("`ranklog login --base-url https://own.example.com`")));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
 }
 
 // A command sends only those that it sets; a rank sends all.

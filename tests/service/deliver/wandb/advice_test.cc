@@ -26,6 +26,12 @@ TEST(AdviceTest, LoginNamesAnyOtherServer) {
             "`ranklog login --base-url http://127.0.0.1:8410`");
 }
 
+TEST(AdviceTest, MissingKeyNeedsLogin) {
+  EXPECT_EQ(WithLoginCommand(absl::NotFoundError("no key"), kOwn).message(),
+            "no key; to continue, run `ranklog login --base-url https://wandb.example.com`");
+  EXPECT_EQ(WithLoginCommand(absl::InvalidArgumentError("not a key"), kOwn).message(), "not a key");
+}
+
 TEST(AdviceTest, RefusedKeyNeedsAnother) {
   EXPECT_EQ(Advice(Code(401), kOwn, /*created=*/true),
             "run `ranklog login --base-url https://wandb.example.com` with a valid key");
