@@ -19,19 +19,28 @@ set(allow_trainer trainer trainer/model trainer/parallel trainer/checkpoint trai
     client)  # client: the public headers only, see below
 set(allow_service/base service/base)
 set(allow_service/model service/model service/base)
-set(allow_service/storage service/storage service/model service/base)
+set(allow_service/storage/directories service/storage/directories service/base)
+set(allow_service/storage service/storage service/storage/directories service/model service/base)
+set(allow_service/storage/recovery service/storage/recovery ${allow_service/storage})
 set(allow_service/aggregate service/aggregate service/model service/base)
-set(allow_service/deliver service/deliver service/aggregate service/storage service/model service/base)
-set(allow_service/pipeline service/pipeline service/deliver service/aggregate service/storage service/model service/base)
-set(allow_service/query service/query service/deliver service/aggregate service/storage service/model service/base)
-set(allow_service/ingest service/ingest service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)
+set(allow_service/deliver service/deliver service/aggregate ${allow_service/storage})
+set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
+set(allow_service/pipeline service/pipeline ${allow_service/deliver/wandb})
+set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
+set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
+set(allow_service/query service/query ${allow_service/deliver/wandb})
+set(allow_service/ingest service/ingest ${allow_service/pipeline} proto)
 set(allow_service/ingest/server service/ingest/server ${allow_service/ingest})
 set(allow_service/ingest/orphans service/ingest/orphans ${allow_service/ingest})
-set(allow_service/daemon service/daemon service/ingest/server service/ingest/orphans ${allow_service/ingest})
+set(allow_service/daemon/config service/daemon/config ${allow_service/storage})
+set(allow_service/daemon/process service/daemon/process ${allow_service/ingest/server})
+set(allow_service/daemon service/daemon service/daemon/config service/daemon/process service/ingest/server service/ingest/orphans
+    service/storage/recovery service/pipeline/delivery service/pipeline/job_end ${allow_service/ingest})
 set(allow_service/cli/output service/cli/output ${allow_service/query})
-set(allow_service/cli/node service/cli/node service/ingest/orphans service/pipeline ${allow_service/cli/output} service/ingest proto)
+set(allow_service/cli/node service/cli/node service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
+    service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
-set(allow_service/cli service/cli ${allow_service/cli/doctor})
+set(allow_service/cli service/cli service/pipeline/job_end ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)
@@ -51,8 +60,9 @@ endfunction()
 # Subfolders are listed after their folder.
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
-    service/base service/model service/storage service/aggregate service/deliver service/pipeline service/query
-    service/ingest service/ingest/server service/ingest/orphans service/daemon
+    service/base service/model service/storage service/storage/directories service/storage/recovery service/aggregate
+    service/deliver service/deliver/wandb service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
+    service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/output service/cli/node service/cli/doctor)
 
 # Sets `result` to the folder or subfolder that holds `path`; empty if none does.

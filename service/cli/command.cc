@@ -9,7 +9,7 @@
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/query/select_run.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -9,8 +9,8 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/spool_files.h"
 #include "service/cli/output/terminal.h"
-#include "service/storage/recovery/damage.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/damage.h"
+#include "service/storage/directories/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

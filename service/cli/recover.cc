@@ -23,8 +23,8 @@
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
-#include "service/storage/recovery/damage.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/damage.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 
 namespace ranklog::cli {

@@ -19,7 +19,7 @@
 #include "service/cli/output/terminal.h"
 #include "service/query/run_report.h"
 #include "service/query/select_run.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -22,7 +22,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

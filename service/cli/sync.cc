@@ -23,7 +23,7 @@
 #include "service/deliver/credentials.h"
 #include "service/query/run_report.h"
 #include "service/query/select_run.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 

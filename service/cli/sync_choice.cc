@@ -7,7 +7,7 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/sync_report.h"
-#include "service/pipeline/slurm_job.h"
+#include "service/pipeline/job_end/slurm_job.h"
 #include "service/query/select_run.h"
 
 namespace ranklog::cli {

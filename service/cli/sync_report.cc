@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/printable.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "service/cli/output/terminal.h"
 #include "service/query/main_metrics.h"
 #include "service/query/row_reader.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

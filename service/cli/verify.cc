@@ -17,7 +17,7 @@
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/wandb_delivery.h"
-#include "service/pipeline/trackers.h"
+#include "service/pipeline/delivery/trackers.h"
 
 namespace ranklog::cli {
 namespace {

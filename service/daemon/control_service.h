@@ -13,7 +13,7 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/daemon/monitor.h"
 #include "service/ingest/stream_registry.h"
-#include "service/pipeline/delivery_totals.h"
+#include "service/pipeline/delivery/delivery_totals.h"
 #include "service/storage/retention.h"
 
 namespace ranklog::daemon {

@@ -17,8 +17,8 @@
 #include "service/daemon/notices.h"
 #include "service/daemon/open_store.h"
 #include "service/ingest/ingest_credentials.h"
-#include "service/pipeline/crashed_deliveries.h"
-#include "service/pipeline/trackers.h"
+#include "service/pipeline/delivery/crashed_deliveries.h"
+#include "service/pipeline/delivery/trackers.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 

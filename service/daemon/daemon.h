@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "service/daemon/config.h"
+#include "service/daemon/config/config.h"
 #include "service/daemon/control_service.h"
 #include "service/daemon/metrics.h"
 #include "service/daemon/monitor.h"
@@ -25,12 +25,12 @@
 #include "service/ingest/server/ingest_service.h"
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/aggregate_loop.h"
-#include "service/pipeline/deliver_loop.h"
-#include "service/pipeline/job_end_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
+#include "service/pipeline/job_end/job_end_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/spool_dirs.h"
-#include "service/storage/state_dirs.h"
+#include "service/storage/directories/spool_dirs.h"
+#include "service/storage/directories/state_dirs.h"
 
 namespace ranklog::daemon {
 

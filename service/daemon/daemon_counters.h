@@ -11,7 +11,7 @@
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/server/acceptor.h"
 #include "service/pipeline/aggregate_loop.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "service/base/duration_histogram.h"
 #include "service/daemon/monitor.h"
-#include "service/pipeline/delivery_totals.h"
+#include "service/pipeline/delivery/delivery_totals.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::daemon {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/utf8.h"
 #include "service/deliver/wandb/cursor.h"
-#include "service/storage/file_system.h"
+#include "service/storage/directories/file_system.h"
 
 namespace ranklog::daemon {
 namespace {

@@ -13,7 +13,7 @@
 #include "service/daemon/control_service.h"
 #include "service/deliver/credentials.h"
 #include "service/ingest/notice_board.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/retention.h"

@@ -16,7 +16,7 @@
 #include "service/ingest/peer.h"
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/spool_dirs.h"
+#include "service/storage/directories/spool_dirs.h"
 
 namespace ranklog::ingest {
 

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/storage/damage.h"
+#include "service/storage/directories/file_system.h"
 #include "service/storage/documents.h"
-#include "service/storage/file_system.h"
 #include "service/storage/records.h"
-#include "service/storage/recovery/damage.h"
 #include "service/storage/store_file.h"
 
 namespace ranklog::storage {

@@ -59,7 +59,7 @@ class Store {
   };
 
   // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Checks
-  // for damage (see recovery/damage.h). The caller must hold StateLock on the directory.
+  // for damage (see damage.h). The caller must hold StateLock on the directory.
   //   kPermissionDenied    the directory cannot be made or written
   //   kFailedPrecondition  a newer version or another program wrote it
   //   kDataLoss            it is damaged, or is not an SQLite database; the file was not changed,

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "service/daemon/config.h"
+#include "service/daemon/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/support/status_matchers.h"
 

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/support/status_matchers.h"
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "tests/integration/counting_job.h"
 
 namespace ranklog::testing {

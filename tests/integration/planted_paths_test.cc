@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store.h"
 #include "tests/integration/node.h"
 #include "tests/integration/processes.h"

@@ -15,7 +15,7 @@
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/server/unary_calls.h"
 #include "service/pipeline/aggregate_loop.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "tests/simulation/link.h"
 #include "tests/simulation/tracker.h"

@@ -17,7 +17,7 @@
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -16,9 +16,9 @@
 #include "service/cli/node/spool_files.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/query/run_report.h"
-#include "service/storage/recovery/damage.h"
-#include "service/storage/state_dirs.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/damage.h"
+#include "service/storage/directories/state_dirs.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -32,7 +32,7 @@
 #include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
-#include "service/pipeline/trackers.h"
+#include "service/pipeline/delivery/trackers.h"
 
 namespace ranklog::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/cli/node/disk_outlook.h"
-#include "service/storage/file_system.h"
-#include "service/storage/state_dirs.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/file_system.h"
+#include "service/storage/directories/state_dirs.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 
 namespace ranklog::cli {

@@ -15,7 +15,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/salvage_report.h"
 #include "service/cli/output/progress_bar.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 

@@ -25,7 +25,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/control_channel.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
-#include "service/storage/state_dirs.h"
+#include "service/storage/directories/state_dirs.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 

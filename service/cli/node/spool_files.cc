@@ -18,7 +18,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/storage/spool_dirs.h"
+#include "service/storage/directories/spool_dirs.h"
 
 namespace ranklog::cli {
 namespace {

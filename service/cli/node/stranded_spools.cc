@@ -19,7 +19,7 @@
 #include "service/ingest/orphans/ring_scan.h"
 #include "service/ingest/ring_file.h"
 #include "service/ingest/spool_reader.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -17,8 +17,8 @@
 #include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/wandb_delivery.h"
-#include "service/pipeline/crashed_deliveries.h"
-#include "service/pipeline/trackers.h"
+#include "service/pipeline/delivery/crashed_deliveries.h"
+#include "service/pipeline/delivery/trackers.h"
 
 namespace ranklog::cli {
 

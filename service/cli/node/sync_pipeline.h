@@ -15,7 +15,7 @@
 #include "service/cli/node/globals.h"
 #include "service/deliver/credentials.h"
 #include "service/pipeline/aggregate_loop.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store.h"
 

@@ -34,7 +34,7 @@
 #include "service/ingest/spool_reader.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 

@@ -10,7 +10,7 @@
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/peer.h"
 #include "service/ingest/ring_file.h"
-#include "service/storage/spool_dirs.h"
+#include "service/storage/directories/spool_dirs.h"
 
 namespace ranklog::ingest {
 

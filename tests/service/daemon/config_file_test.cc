@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "service/daemon/config.h"
+#include "service/daemon/config/config.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::daemon {

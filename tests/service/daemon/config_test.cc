@@ -1,4 +1,4 @@
-#include "service/daemon/config.h"
+#include "service/daemon/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

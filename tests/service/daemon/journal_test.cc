@@ -1,4 +1,4 @@
-#include "service/daemon/journal.h"
+#include "service/daemon/process/journal.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

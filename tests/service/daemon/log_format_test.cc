@@ -1,4 +1,4 @@
-#include "service/daemon/log_format.h"
+#include "service/daemon/process/log_format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "service/storage/recovery/damage.h"
+#include "service/storage/damage.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

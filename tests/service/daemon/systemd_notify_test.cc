@@ -1,4 +1,4 @@
-#include "service/daemon/systemd_notify.h"
+#include "service/daemon/process/systemd_notify.h"
 
 #include <gtest/gtest.h>
 

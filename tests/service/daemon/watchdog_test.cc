@@ -1,4 +1,4 @@
-#include "service/daemon/watchdog.h"
+#include "service/daemon/process/watchdog.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

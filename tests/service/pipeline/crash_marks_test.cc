@@ -1,4 +1,4 @@
-#include "service/pipeline/crash_marks.h"
+#include "service/pipeline/delivery/crash_marks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/pipeline/crashed_deliveries.h"
+#include "service/pipeline/delivery/crashed_deliveries.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "service/pipeline/crash_marks.h"
+#include "service/pipeline/delivery/crash_marks.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"

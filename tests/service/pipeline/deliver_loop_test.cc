@@ -1,4 +1,4 @@
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery/deliver_loop.h"
 
 #include <errno.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "service/pipeline/delivery_schedule.h"
+#include "service/pipeline/delivery/delivery_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/pipeline/delivery_tasks.h"
+#include "service/pipeline/delivery/delivery_tasks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/pipeline/delivery_totals.h"
+#include "service/pipeline/delivery/delivery_totals.h"
 
 #include <gtest/gtest.h>
 

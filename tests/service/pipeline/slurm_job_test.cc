@@ -1,4 +1,4 @@
-#include "service/pipeline/slurm_job.h"
+#include "service/pipeline/job_end/slurm_job.h"
 
 #include <gtest/gtest.h>
 

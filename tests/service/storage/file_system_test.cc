@@ -1,4 +1,4 @@
-#include "service/storage/file_system.h"
+#include "service/storage/directories/file_system.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

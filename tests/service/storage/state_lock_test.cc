@@ -1,4 +1,4 @@
-#include "service/storage/state_lock.h"
+#include "service/storage/directories/state_lock.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/recovery/damage.h"
+#include "service/storage/damage.h"
 #include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 

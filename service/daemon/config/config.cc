@@ -1,0 +1,325 @@
+#include "service/daemon/config/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ranklog/v1/places.h"
+#include "service/base/byte_size.h"
+#include "service/base/ownership.h"
+#include "service/daemon/config/config_errors.h"
+#include "service/daemon/config/config_sources.h"
+#include "service/storage/directories/state_dirs.h"
+
+namespace ranklog::daemon {
+namespace {
+
+constexpr char kUnix[] = "unix:";
+constexpr char kForever[] = "forever";      // --keep-for
+constexpr char kNever[] = "never";          // --idle-exit
+constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
+
+constexpr char kExamples[] = R"(
+Examples:
+  ranklogd                                       the default places, until SIGTERM
+  ranklogd --background                          the same, without a terminal; `ranklog stop` ends it
+  ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
+  ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
+  ranklogd --metrics-port 9464                   metrics for Prometheus: curl 127.0.0.1:9464/metrics
+  ranklogd --keep-for 48h --keep-bytes 20GiB     remove delivered runs after 48 h, or above 20 GiB
+  ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
+  ranklogd --print-config                        each setting and its source
+
+Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
+
+std::string Environment(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The values of an option for a duration.
+struct DurationRange {
+  absl::Duration least = absl::ZeroDuration();
+  absl::Duration most = absl::InfiniteDuration();  // exclusive if infinite
+  const char* infinite = nullptr;                  // the word for no limit; null: there is none
+};
+
+CLI::Validator DurationText(DurationRange range) {
+  return CLI::Validator(
+      [range](const std::string& text) -> std::string {
+        absl::Duration parsed;
+        if ((range.infinite != nullptr && text == range.infinite) ||
+            (absl::ParseDuration(text, &parsed) && parsed >= range.least && parsed <= range.most &&
+             parsed < absl::InfiniteDuration())) {
+          return "";
+        }
+        if (range.infinite != nullptr) {
+          return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, or ",
+                              range.infinite);
+        }
+        return absl::StrCat("'", text, "' is not a duration of at least ",
+                            absl::FormatDuration(range.least),
+                            range.most == absl::InfiniteDuration()
+                                ? ", such as 500ms, 30s or 2m"
+                                : absl::StrCat(" and at most ", absl::FormatDuration(range.most)));
+      },
+      "");
+}
+
+CLI::Validator BytesText() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        int64_t bytes = 0;
+        if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
+        return absl::StrCat("'", text, "' is not a size, such as 500MiB or 4GiB, or ", kUnlimited);
+      },
+      "");
+}
+
+CLI::Validator UnixAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
+        return absl::StrCat("'", text, "' is not an address; use unix:PATH");
+      },
+      "");
+}
+
+// The file decides where to listen and what to keep, so no other user may have written it. A pipe
+// of this user, as the shell makes of <(...), is accepted.
+CLI::Validator OwnFile() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        struct stat info {};
+        if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
+          return absl::StrCat("cannot read ", path, ": ", strerror(errno));
+        }
+        if (S_ISDIR(info.st_mode)) {
+          return "cannot read " + path + ": it is a directory; pass a configuration file";
+        }
+        if (!IsOursOrRoots(info.st_uid)) {
+          return absl::StrCat(path, " belongs to user ", info.st_uid,
+                              "; use a file of yours or of root");
+        }
+        if ((info.st_mode & 002) == 0) return "";
+        return absl::StrCat(path, " is writable by other users; ",
+                            S_ISREG(info.st_mode) ? "run: chmod o-w " + path
+                                                  : "it is not a regular file; pass one of yours");
+      },
+      "");
+}
+
+// The name if the variable is set and not empty; else empty.
+std::string SetVariable(const char* name) { return Environment(name).empty() ? "" : name; }
+
+// Paths are made absolute because the daemon may change its working directory.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+// A rank that starts us passes the state directory of its previous daemon, because its rows are
+// there. The directory is ignored if it does not exist here, for example in another container.
+std::vector<std::string> StateDirs() {
+  std::vector<std::string> dirs = storage::DefaultStateDirs();
+  std::string former = Environment("RANKLOG_FORMER_STATE_DIR");
+  std::error_code error;
+  if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
+  return dirs;
+}
+
+// Adds an option for a duration. Its default is `*value`.
+CLI::Option* AddDuration(CLI::App& app, const char* flag, absl::Duration* value,
+                         const DurationRange& range, const char* help) {
+  const auto set = [value](const std::string& text) {
+    // The validator accepted the text, so it is a duration or the word for no limit.
+    if (!absl::ParseDuration(text, value)) *value = absl::InfiniteDuration();
+  };
+  std::string otherwise = absl::FormatDuration(*value);
+  if (*value == absl::ZeroDuration()) otherwise = "0s";
+  if (*value == absl::InfiniteDuration()) otherwise = range.infinite;
+  return app.add_option_function<std::string>(flag, set, help)
+      ->type_name("DURATION")
+      ->check(DurationText(range))
+      ->default_str(otherwise);
+}
+
+// Adds an option for a size. Its default is `*bytes`, which is a number of GiB.
+CLI::Option* AddBytes(CLI::App& app, const char* flag, int64_t* bytes, const char* help) {
+  const auto set = [bytes](const std::string& text) {
+    // The validator accepted the text, so it is a size or the word for no limit.
+    if (!ParseBytes(text, bytes)) *bytes = storage::KeepLimits::kUnlimited;
+  };
+  return app.add_option_function<std::string>(flag, set, help)
+      ->type_name("SIZE")
+      ->check(BytesText())
+      ->default_str(absl::StrCat(*bytes >> 30, "GiB"));
+}
+
+// The values of the options that are not in Config as they are given.
+struct Given {
+  std::string state_dir;
+  std::string address = DefaultAddress();
+  std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
+  bool print_config = false;
+};
+
+void AddPlaces(CLI::App& app, Given* given) {
+  app.add_option("--state-dir", given->state_dir,
+                 "directory of the log, on a local disk [$RANKLOG_STATE_DIR, else the first of "
+                 "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
+                 "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
+                 "that is on a local disk and not in use by a daemon of another container]")
+      ->type_name("DIR");
+  app.add_option("--listen", given->address,
+                 "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
+                 "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID]")
+      ->type_name("unix:PATH")
+      ->check(UnixAddress());
+  app.add_option("--spool-dir", given->spool_dir,
+                 "additional directory to search for spools of ranks that never connected; "
+                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
+      ->type_name("DIR");
+}
+
+void AddLimits(CLI::App& app, Config* config) {
+  AddDuration(app, "--drain", &config->drain, {},
+              "how long to deliver after SIGTERM; a second SIGTERM stops at once");
+  AddDuration(app, "--idle-exit", &config->idle_exit, {.infinite = kNever},
+              "exit after this time without ranks or undelivered rows; never: keep running. A "
+              "daemon that a rank started exits after 10m");
+  AddDuration(app, "--keep-for", &config->keep.keep_for, {.infinite = kForever},
+              "how long to keep a fully delivered run after its end; forever: no time limit");
+  AddBytes(app, "--keep-bytes", &config->keep.keep_bytes,
+           "if the store is larger, remove fully delivered runs at once, oldest first; 0: all of "
+           "them; unlimited: no size limit. Undelivered runs are never removed");
+}
+
+void AddOutput(CLI::App& app, Config* config, Given* given) {
+  app.add_option("--log-level", config->log_level, "lowest level to log")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option_function<int>(
+         "--metrics-port", [config](int port) { config->metrics_port = port; },
+         "serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0: any free port, "
+         "shown in the log and in `ranklog status`. Default: no metrics")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--log-format", config->log_format,
+                 "log format: text, or json with one object per line (time, level, pid, message)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("--background", config->background,
+               "run in the background; return once ranks can connect. Logs to ranklogd.log beside "
+               "the socket (`ranklog daemon-log`)");
+  app.add_flag("--print-config", given->print_config,
+               "print each setting and its source (default, file, environment or flag), and exit. "
+               "The output is a configuration file")
+      ->configurable(false);
+}
+
+void AddAdvanced(CLI::App& app, Config* config) {
+  constexpr char kAdvanced[] = "Advanced";
+  constexpr DurationRange kInterval = {.least = absl::Milliseconds(1)};
+  // Rows are durable only after the commit. A minute is more than any use of it.
+  AddDuration(app, "--commit-interval", &config->commit_interval,
+              {.least = absl::Milliseconds(1), .most = absl::Minutes(1)},
+              "how long to collect rows before a commit")
+      ->group(kAdvanced);
+  app.add_flag("--core-dumps", config->core_dumps,
+               "allow core files and debuggers; both expose the API keys of the trackers")
+      ->group(kAdvanced);
+  AddDuration(app, "--step-wait", &config->step_wait, {},
+              "how long a step waits for slow ranks' statistics")
+      ->group(kAdvanced);
+  AddDuration(app, "--first-row-wait", &config->first_row_wait, {},
+              "how long the first steps wait for ranks that have logged nothing yet")
+      ->group(kAdvanced);
+  AddDuration(app, "--wandb-transmit-interval", &config->wandb_transmit_interval, kInterval,
+              "how often rows are posted to Weights & Biases [$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
+      ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
+      ->group(kAdvanced);
+}
+
+}  // namespace
+
+std::string StartedBy() {
+  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
+  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
+  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
+  return "user";
+}
+
+std::string DefaultAddress() {
+  if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  if (dir == dirs.end()) dir = dirs.end() - 1;  // Bind() then reports what is wrong with it
+  return absl::StrCat(kUnix, dir->path, "/", v1::kSocketFile);
+}
+
+Parsed ParseConfig(int argc, const char* const* argv) {
+  Parsed parsed;
+  Config& config = parsed.config;
+  if (StartedBy() == kRank) config.idle_exit = absl::Minutes(10);
+  Given given;
+
+  CLI::App app(
+      "Stores the experiment log of this node's training jobs and delivers it.\n"
+      "Runs in the foreground and logs to stderr, unless --background is given.",
+      "ranklogd");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
+  const auto file = std::make_shared<LinedConfig>();
+  app.config_formatter(file);
+  app.set_config("--config", "", "configuration file with these options, in TOML",
+                 /*config_required=*/false)
+      ->type_name("FILE")
+      ->check(OwnFile());
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  AddPlaces(app, &given);
+  AddLimits(app, &config);
+  AddOutput(app, &config, &given);
+  AddAdvanced(app, &config);
+
+  try {
+    app.parse(argc, argv);
+    if (const std::string why = UnixAddress()(given.address); !why.empty()) {
+      throw CLI::ValidationError("$RANKLOG_ADDRESS", why);
+    }
+  } catch (const CLI::ParseError& error) {
+    return TextOf(app, *file, {argv + 1, argv + argc}, error);
+  }
+  parsed.run = !given.print_config;
+  config.state_dirs =
+      given.state_dir.empty() ? StateDirs() : std::vector<std::string>{given.state_dir};
+  for (std::string& dir : config.state_dirs) dir = Absolute(dir);
+  config.socket_path = Absolute(given.address.substr(sizeof(kUnix) - 1));
+  // Ranks that find no space in the given directory fall back to the standard ones.
+  if (!given.spool_dir.empty()) config.spool_dirs.push_back(Absolute(given.spool_dir));
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
+  if (given.print_config) {
+    parsed.text =
+        PrintConfig(app, *file, {argv + 1, argv + argc},
+                    {{"state-dir", {config.state_dirs.front(), SetVariable("RANKLOG_STATE_DIR")}},
+                     {"listen", {kUnix + config.socket_path, SetVariable("RANKLOG_ADDRESS")}},
+                     {"spool-dir", {given.spool_dir, SetVariable("RANKLOG_SPOOL_DIR")}}});
+  }
+  return parsed;
+}
+
+}  // namespace ranklog::daemon

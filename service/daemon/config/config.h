@@ -1,0 +1,61 @@
+// The configuration of ranklogd, from its command line, its configuration file and its environment.
+
+#ifndef SERVICE_DAEMON_CONFIG_CONFIG_H_
+#define SERVICE_DAEMON_CONFIG_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/storage/retention.h"
+
+namespace ranklog::daemon {
+
+// The initial value of a member is the default of its option. A new option also has an entry in
+// deploy/config/ranklogd.toml; a test compares the two.
+struct Config {
+  std::vector<std::string> state_dirs;  // candidates for the state directory, best first
+  std::string socket_path;
+  // Where to look for rings: the directory of the flag, then the standard ones.
+  std::vector<std::string> spool_dirs;
+  absl::Duration drain = absl::ZeroDuration();
+  absl::Duration idle_exit = absl::InfiniteDuration();
+  storage::KeepLimits keep;
+  std::string log_level = "info";
+  std::string log_format = "text";   // text or json
+  absl::optional<int> metrics_port;  // nullopt: no metrics are served
+  bool background = false;
+  bool core_dumps = false;
+  absl::Duration commit_interval = absl::Milliseconds(50);
+  absl::Duration step_wait = absl::Seconds(30);
+  absl::Duration first_row_wait = absl::Seconds(5);
+  absl::Duration wandb_transmit_interval = absl::Seconds(15);
+};
+
+// The result of parsing: a configuration, or a text to print and an exit code (0 for --help,
+// --version and --print-config, 2 for wrong usage).
+struct Parsed {
+  Config config;
+  bool run = false;  // if false, print `text` and exit
+  int exit_code = 0;
+  std::string text;
+};
+
+// Flags take precedence over the configuration file, and the file over the environment
+// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_WANDB_TRANSMIT_INTERVAL,
+// XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Not thread-safe, because it reads the environment.
+Parsed ParseConfig(int argc, const char* const* argv);
+
+// systemd, slurm, rank or user. If a rank started the daemon and Slurm tracks processes by cgroup,
+// the daemon ends with the rank's job step.
+std::string StartedBy();
+inline constexpr char kRank[] = "rank";
+
+// $RANKLOG_ADDRESS, else ranklogd.sock in the first usable directory of v1::StandardDirs().
+std::string DefaultAddress();
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_CONFIG_CONFIG_H_

@@ -1,0 +1,50 @@
+// Finds the source of each value of ranklogd's configuration. For config.cc only; includes CLI11.
+
+#ifndef SERVICE_DAEMON_CONFIG_CONFIG_SOURCES_H_
+#define SERVICE_DAEMON_CONFIG_CONFIG_SOURCES_H_
+
+#include <CLI/CLI.hpp>
+#include <istream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ranklog::daemon {
+
+// Reads a configuration file: a part of TOML, one KEY = VALUE on each line, without sections and
+// arrays. CLI11's reader is not used, because it skips what it does not understand, and keeps the
+// first of two equal keys. Throws CLI::ConfigError with ":LINE: why". Records the line of each key.
+class LinedConfig : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
+  int LineOf(const std::string& key) const;  // 0: the key is not in the file
+
+ private:
+  mutable std::map<std::string, int> lines_;  // mutable because from_config() is const
+};
+
+// The options of `app`, which must be parsed already, without those that are not settings (--help).
+std::vector<std::string> SettingsOf(const CLI::App& app);
+
+// Where the value of an option comes from: "--drain", "FILE:3" or "$VARIABLE". Empty if it is the
+// default, or a variable that CLI11 does not know.
+std::string SourceOf(const CLI::App& app, const LinedConfig& file,
+                     const std::vector<std::string>& args, const std::string& name);
+
+struct PrintedValue {
+  std::string value;     // the effective value, if CLI11 does not know it; empty: no value
+  std::string variable;  // source if neither a flag nor the file sets the value; empty: no variable
+};
+
+// One line per setting in the form of a configuration file, each followed by its source:
+//   drain = "2m"             # /etc/ranklogd.toml:3
+//
+// So the output is a valid configuration file. Settings without a value are comments. `special` has
+// the settings whose value or variable CLI11 does not know.
+std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
+                        const std::vector<std::string>& args,
+                        const std::map<std::string, PrintedValue>& special);
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_CONFIG_CONFIG_SOURCES_H_
