@@ -1,4 +1,4 @@
-// Encodes the blobs of the store: batches, the keys of shapes, documents. schema.md specifies them
+// Encodes the blobs of the store: batches, the keys of shapes, documents. rows.md specifies them
 // bit by bit. Each blob ends with a CRC-32C of the bytes before it, so that a reader detects damage
 // and never returns damaged data. The checksum also covers an owner that is not in the blob. So a
 // blob in the place of another owner does not match. A blob that was sealed without an owner

@@ -6,7 +6,7 @@
 namespace ranklog::storage {
 namespace {
 
-// schema.md describes every table and column.
+// tables.md and rows.md describe every table and column.
 constexpr char kVersion1[] = R"sql(
 CREATE TABLE job(
   id INTEGER PRIMARY KEY,

@@ -9,7 +9,7 @@
 namespace ranklog::storage {
 namespace {
 
-// Conditions on `run`. The numbers are those of schema.md: state 0 is a running run, or a live
+// Conditions on `run`. The numbers are those of tables.md: state 0 is a running run, or a live
 // stream.
 constexpr char kHasEnded[] = "run.state <> 0";
 constexpr char kIsWhole[] = "run.local_only = 0";

@@ -101,8 +101,8 @@ TEST(DocumentsTest, HoldEverySetting) {
   EXPECT_EQ(decoded.start_time_us, settings.start_time_us);
 }
 
-TEST(DocumentsTest, SchemaListsEverySetting) {
-  const std::string schema = testing::FileContent(SCHEMA_PAGE);
+TEST(DocumentsTest, PageListsEverySetting) {
+  const std::string schema = testing::FileContent(TABLES_PAGE);
   const size_t begin = schema.find("`settings` is a document: ");
   ASSERT_NE(begin, std::string::npos);
   const std::string listed = schema.substr(begin, schema.find("\n\n", begin) - begin);

@@ -194,7 +194,7 @@ TEST_F(FirstVersionTest, IsSalvaged) {
   EXPECT_EQ(salvaged.damaged_records, 0u);
 }
 
-// schema.md lists the tables; this checks that they exist.
+// tables.md and rows.md list the tables; this checks that they exist.
 TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, Migrations()));
