@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]
 
-Runs each fuzz target (or the named ones) for SECONDS (30), two per core, and prints how often each was executed. The corpus
-in build/fuzz/corpus grows. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*. To run it again:
+Runs the fuzz targets (or the named ones) side by side for SECONDS (30), and prints how often each was executed. The corpus in
+build/fuzz/corpus grows. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*. To run it again:
   build/fuzz/fuzz/TARGET_fuzz build/fuzz/artifacts/TARGET-...
 TEXT
 }
@@ -49,7 +49,7 @@ fuzz() {
 }
 export -f fuzz
 failed=0
-printf '%s\n' "${targets[@]}" | xargs -P $((2 * $(nproc))) -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
+printf '%s\n' "${targets[@]}" | xargs -P 0 -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
 
 complaints=()
 printf '%-12s %12s %10s %8s  %s\n' target executions per_second corpus result
