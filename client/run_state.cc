@@ -44,11 +44,9 @@ void AddTo(Stats* stats, const Ring& ring) {
   if (ring.given_up.load(std::memory_order_relaxed)) {
     stats->lost_damaged += std::max(rows, durable) - durable;
   }
-  stats->lost_ring_full += header.lost_ring_full.load(std::memory_order_relaxed);
-  stats->lost_invalid += header.lost_invalid.load(std::memory_order_relaxed);
-  stats->lost_step_behind += header.lost_step_behind.load(std::memory_order_relaxed);
-  stats->lost_too_large += header.lost_too_large.load(std::memory_order_relaxed);
-  stats->lost_after_finish += header.lost_after_finish.load(std::memory_order_relaxed);
+  for (const LossReason& reason : kLossReasons) {
+    stats->*reason.in_stats += (header.*reason.in_ring).load(std::memory_order_relaxed);
+  }
   stats->updates_pending += ring.writer.controls.load(std::memory_order_relaxed) -
                             ring.durable_controls.load(std::memory_order_relaxed);
   stats->connected |= ring.attached.load(std::memory_order_relaxed);
@@ -232,7 +230,7 @@ void RunState::ForgetParent() {
   prints_last_line_ = false;
   is_forked_ = true;
   delivery_ = Delivery::kNotAwaited;
-  lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
+  for (auto& rows : lost_without_ring_) rows = 0;
 }
 
 void RunState::RetireOldestIdle() {
@@ -260,11 +258,11 @@ std::vector<std::shared_ptr<Ring>> RunState::Rings() {
 
 bool RunState::RefusedWithoutRing() noexcept {
   if (settings_.disabled) return true;
-  if (closed_.load(std::memory_order_relaxed)) {
-    lost_after_finish_.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    (usable_ ? lost_ring_full_ : lost_invalid_).fetch_add(1, std::memory_order_relaxed);
-  }
+  const bool closed = closed_.load(std::memory_order_relaxed);
+  const WriteResult outcome = closed    ? WriteResult::kAfterFinish
+                              : usable_ ? WriteResult::kRingFull
+                                        : WriteResult::kInvalid;
+  lost_without_ring_[LossReasonIndex(outcome)].fetch_add(1, std::memory_order_relaxed);
   return false;
 }
 
@@ -325,9 +323,9 @@ Stats RunState::GetStats() const {
     stats = dropped_;
     for (const auto& ring : rings_) AddTo(&stats, *ring);
   }
-  stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
-  stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);
-  stats.lost_after_finish += lost_after_finish_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < std::size(kLossReasons); ++i) {
+    stats.*kLossReasons[i].in_stats += lost_without_ring_[i].load(std::memory_order_relaxed);
+  }
   if (Stalled() >= UserMessages::kConnectGrace) stats.connected = false;
   stats.last_error = LastError(stats.lost_ring_full);
   stats.run_id = run_id_.empty() ? settings_.run_id : run_id_;

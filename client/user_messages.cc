@@ -16,28 +16,28 @@ constexpr double kSpoolFilling = 0.75;
 constexpr double kSpoolHasRoom = 0.5;
 
 uint64_t RefusedRows(const Stats& stats) {
-  return stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large +
-         stats.lost_after_finish + stats.lost_damaged;
+  uint64_t rows = stats.lost_damaged;
+  for (const LossReason& reason : kLossReasons) rows += stats.*reason.in_stats;
+  return rows;
 }
 
 std::string Because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
 // Why rows were refused. If there are several reasons, with the number of rows of each.
 std::string Refusals(const UserMessages::Facts& facts) {
-  const Stats& stats = facts.stats;
-  const std::pair<uint64_t, std::string> reasons[] = {
-      {stats.lost_invalid, facts.refusal},
-      {stats.lost_step_behind, WhyRefused(WriteResult::kStepBehind)},
-      {stats.lost_too_large, WhyRefused(WriteResult::kTooLarge)},
-      {stats.lost_ring_full, facts.no_ring.empty() ? facts.spool_full : facts.no_ring},
-      {stats.lost_after_finish, WhyRefused(WriteResult::kAfterFinish)},
-      {stats.lost_damaged, "the spool is damaged"}};
-  const uint64_t refused = RefusedRows(stats);
+  const uint64_t refused = RefusedRows(facts.stats);
   std::vector<std::string> texts;
-  for (const auto& [rows, why] : reasons) {
-    if (rows == 0 || why.empty()) continue;
+  const auto add = [&](uint64_t rows, const std::string& why) {
+    if (rows == 0 || why.empty()) return;
     texts.push_back(rows == refused ? why : absl::StrCat(why, " (", rows, ")"));
+  };
+  for (const LossReason& reason : kLossReasons) {
+    add(facts.stats.*reason.in_stats, reason.result == WriteResult::kInvalid    ? facts.refusal
+                                      : reason.result != WriteResult::kRingFull ? reason.text
+                                      : facts.no_ring.empty()                   ? facts.spool_full
+                                                                                : facts.no_ring);
   }
+  add(facts.stats.lost_damaged, "the spool is damaged");
   return absl::StrJoin(texts, "; ");
 }
 

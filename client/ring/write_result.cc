@@ -1,49 +1,31 @@
 #include "client/ring/write_result.h"
 
-#include <atomic>
-#include <cstdint>
+#include <algorithm>
 
 namespace ranklog::internal {
 
+static_assert(std::ranges::all_of(kLossReasons,
+                                  [](const LossReason& reason) {
+                                    return &reason == &kLossReasons[LossReasonIndex(reason.result)];
+                                  }),
+              "the reasons have another order");
+static_assert(std::size(kLossReasons) + 1 == static_cast<size_t>(WriteResult::kInterrupting),
+              "a result has no reason");
+static_assert(offsetof(Stats, lost_damaged) - offsetof(Stats, lost_ring_full) ==
+                  std::size(kLossReasons) * sizeof(uint64_t),
+              "a counter of Stats has no reason");
+
 const char* WhyRefused(WriteResult outcome) {
-  switch (outcome) {
-    case WriteResult::kRingFull:
-      return "the spool is full";
-    case WriteResult::kStepBehind:
-      return "a step is below the last one of its thread";
-    case WriteResult::kTooLarge:
-      return "a row is larger than half of the spool; raise spool_bytes, or free space for the "
-             "spool";
-    case WriteResult::kAfterFinish:
-      return "the run has finished";
-    case WriteResult::kInterrupting:
-      return "a signal handler called Log() while its thread was in Log()";
-    case WriteResult::kTaken:
-    case WriteResult::kInvalid:
-      break;
+  if (outcome == WriteResult::kTaken) return "";
+  if (outcome == WriteResult::kInterrupting) {
+    return "a signal handler called Log() while its thread was in Log()";
   }
-  return "";
+  return kLossReasons[LossReasonIndex(outcome)].text;
 }
 
 void CountLoss(WriteResult outcome, v1::SpoolHeader& spool) {
-  const auto count = [](std::atomic<uint64_t>& counter) {
-    counter.fetch_add(1, std::memory_order_relaxed);
-  };
-  switch (outcome) {
-    case WriteResult::kTaken:
-      return;
-    case WriteResult::kRingFull:
-      return count(spool.lost_ring_full);
-    case WriteResult::kInvalid:
-    case WriteResult::kInterrupting:
-      return count(spool.lost_invalid);
-    case WriteResult::kStepBehind:
-      return count(spool.lost_step_behind);
-    case WriteResult::kTooLarge:
-      return count(spool.lost_too_large);
-    case WriteResult::kAfterFinish:
-      return count(spool.lost_after_finish);
-  }
+  if (outcome == WriteResult::kTaken) return;
+  (spool.*kLossReasons[LossReasonIndex(outcome)].in_ring).fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace ranklog::internal

@@ -10,12 +10,6 @@ constexpr uint64_t kMaxUnacknowledged = 8 << 20;
 constexpr std::chrono::seconds kLossesInterval{1};
 constexpr std::chrono::seconds kUnaryRetry{1};
 
-bool Same(const v1::Losses& a, const v1::Losses& b) {
-  return a.ring_full() == b.ring_full() && a.invalid() == b.invalid() &&
-         a.step_behind() == b.step_behind() && a.too_large() == b.too_large() &&
-         a.after_finish() == b.after_finish();
-}
-
 }  // namespace
 
 StreamProtocol::StreamProtocol(Ring* ring)
@@ -24,7 +18,7 @@ StreamProtocol::StreamProtocol(Ring* ring)
 void StreamProtocol::Begin() {
   attached_ = false;
   shape_sent_.clear();
-  losses_sent_.Clear();
+  losses_sent_.clear();
   progress_.Reset();
   // Everything that was not freed is read again. The daemon says how much of it to skip.
   reader_.Rewind();
@@ -63,11 +57,11 @@ void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
 
 bool StreamProtocol::Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message) {
   if (NextRows(urgent, message)) return true;
-  const v1::Losses losses = CurrentLosses();
-  if (now - losses_time_ >= kLossesInterval && !Same(losses, losses_sent_)) {
+  if (now - losses_time_ >= kLossesInterval &&
+      CurrentLosses().SerializeAsString() != losses_sent_) {
     losses_time_ = now;
-    losses_sent_ = losses;
-    *message->mutable_losses() = losses;
+    *message->mutable_losses() = CurrentLosses();
+    losses_sent_ = message->losses().SerializeAsString();
     return true;
   }
   if (reader_.position() != ring_->head()) return false;
@@ -210,11 +204,9 @@ void StreamProtocol::Free() {
 
 v1::Losses StreamProtocol::CurrentLosses() const {
   v1::Losses losses;
-  losses.set_ring_full(header_->lost_ring_full.load(std::memory_order_relaxed));
-  losses.set_invalid(header_->lost_invalid.load(std::memory_order_relaxed));
-  losses.set_step_behind(header_->lost_step_behind.load(std::memory_order_relaxed));
-  losses.set_too_large(header_->lost_too_large.load(std::memory_order_relaxed));
-  losses.set_after_finish(header_->lost_after_finish.load(std::memory_order_relaxed));
+  for (const LossReason& reason : kLossReasons) {
+    (losses.*reason.report)((header_->*reason.in_ring).load(std::memory_order_relaxed));
+  }
   return losses;
 }
 

@@ -109,7 +109,7 @@ class StreamProtocol {
   // State of this connection.
   bool attached_ = false;
   std::vector<bool> shape_sent_;  // by id
-  v1::Losses losses_sent_;
+  std::string losses_sent_;       // serialized; empty: none
   Time losses_time_;
 };
 
