@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/base_url.h"
-#include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
 
@@ -232,6 +231,14 @@ model::Losses ToLosses(const v1::Losses& losses) {
           .step_behind = losses.step_behind(),
           .too_large = losses.too_large(),
           .after_finish = losses.after_finish()};
+}
+
+model::Losses ToLosses(const v1::SpoolHeader& ring) {
+  return {.ring_full = ring.lost_ring_full.load(),
+          .invalid = ring.lost_invalid.load(),
+          .step_behind = ring.lost_step_behind.load(),
+          .too_large = ring.lost_too_large.load(),
+          .after_finish = ring.lost_after_finish.load()};
 }
 
 }  // namespace ranklog::ingest

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "ranklog/v1/ranklog.pb.h"
+#include "ranklog/v1/spool_layout.h"
 #include "service/ingest/ring_file.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
@@ -27,7 +28,9 @@ absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);
 // Converts and validates an update.
 //   kInvalidArgument  no update in it, an empty name, or nested deeper than kMaxConfigDepth
 absl::StatusOr<model::Update> ToUpdate(const v1::Update& update);
+// The rows that Log() refused, as the rank reports them, and as its ring counts them.
 model::Losses ToLosses(const v1::Losses& losses);
+model::Losses ToLosses(const v1::SpoolHeader& ring);
 
 }  // namespace ranklog::ingest
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
+#include "service/ingest/convert.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -126,11 +127,7 @@ absl::Status SpoolReader::ReadHeader() {
     return absl::DataLossError("the spool's head and tail contradict each other");
   }
   rows_ = header.rows.load();
-  losses_ = {.ring_full = header.lost_ring_full.load(),
-             .invalid = header.lost_invalid.load(),
-             .step_behind = header.lost_step_behind.load(),
-             .too_large = header.lost_too_large.load(),
-             .after_finish = header.lost_after_finish.load()};
+  losses_ = ToLosses(header);
   finished_ = header.finished.load();
   exit_code_ = header.exit_code.load();
   const v1::ClockCalibration& clock = header.calibrations[header.calibration.load() & 1];

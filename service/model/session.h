@@ -124,6 +124,8 @@ struct Losses {
 struct LossReason {
   const char* name;
   uint64_t Losses::*rows;
+
+  bool IsSetByRank() const { return rows != &Losses::with_store; }
 };
 inline constexpr LossReason kLossReasons[] = {
     {"ring_full", &Losses::ring_full},       {"invalid", &Losses::invalid},

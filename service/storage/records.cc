@@ -1,6 +1,7 @@
 #include "service/storage/records.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
 #include "service/storage/documents.h"
 
@@ -21,22 +22,22 @@ const char kSelectRun[] =
     "WHERE stream.run = run.id), job.job_id "
     "FROM run JOIN job ON job.id = run.job ";
 
-const char kSelectStream[] =
-    "SELECT stream.id, stream.run, stream.is_primary, job.project, "
-    "coalesce(start.given_id, job.job_id), stream.rank, "
-    "stream.incarnation, stream.local_rank, stream.world_size, stream.local_world_size, "
-    "stream.node_rank, stream.node, stream.pid, stream.thread, stream.client_version, "
-    "stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state, "
-    "stream.exit_code, stream.reason, stream.lost_ring_full, stream.lost_invalid, "
-    "stream.lost_step_behind, stream.lost_too_large, stream.lost_after_finish, "
-    "stream.lost_with_store, stream.late_rows, "
-    "stream.started_us, stream.ended_us, job.job_id, start.launch, start.given_id, start.flags, "
-    "start.restart, start.batch_job, start.requeue, stream.process, start.notice, "
-    "start.refused, "
-    "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), stream.attempt, "
-    "stream.began_anew, stream.begun_step, stream.replayed_rows, stream.merged_rows, "
-    "stream.step_base, stream.init_us, stream.began_us, stream.boot_id "
-    "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ";
+std::string SelectStream() {
+  return absl::StrCat(
+      "SELECT stream.id, stream.run, stream.is_primary, job.project, "
+      "coalesce(start.given_id, job.job_id), stream.rank, stream.incarnation, stream.local_rank, "
+      "stream.world_size, stream.local_world_size, stream.node_rank, stream.node, stream.pid, "
+      "stream.thread, stream.client_version, stream.durable_seq, stream.aggregated_seq, "
+      "stream.passed_step, stream.state, stream.exit_code, stream.reason, ",
+      LossColumns("stream.lost_", ""),
+      ", stream.late_rows, stream.started_us, stream.ended_us, job.job_id, start.launch, "
+      "start.given_id, start.flags, start.restart, start.batch_job, start.requeue, "
+      "stream.process, start.notice, start.refused, "
+      "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), "
+      "stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows, "
+      "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id "
+      "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ");
+}
 
 // Rows of a local delivery count as delivered once they are in the store.
 const char kSelectDelivery[] =
@@ -63,6 +64,12 @@ const char kSelectReplayOwner[] =
 const char kBeganTogether[] =
     "abs(CASE WHEN stream.boot_id = ?3 AND ?3 <> '' THEN stream.began_us - ?4 "
     "ELSE stream.init_us - ?2 END) <= 60000000";
+
+std::string LossColumns(absl::string_view before, absl::string_view after) {
+  return absl::StrJoin(model::kLossReasons, ", ", [&](std::string* out, const auto& reason) {
+    absl::StrAppend(out, before, reason.name, after);
+  });
+}
 
 std::string OfTheStart() {
   return absl::StrCat(
@@ -148,7 +155,6 @@ void SetLaunchFlags(int64_t flags, model::Launch* launch) {
 model::Stream StreamOf(const Query& query) {
   model::Stream stream;
   model::Identity& identity = stream.identity;
-  model::Losses& losses = stream.losses;
   Columns columns(query);
   columns.ReadAll(stream.id, stream.run, stream.primary, stream.key.project, stream.key.job_id,
                   stream.key.rank, stream.key.incarnation);
@@ -157,8 +163,7 @@ model::Stream StreamOf(const Query& query) {
                   identity.client_version);
   columns.ReadAll(stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state,
                   stream.exit_code, stream.reason);
-  columns.ReadAll(losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
-                  losses.after_finish, losses.with_store);
+  for (const auto& [name, rows] : model::kLossReasons) columns.Read(stream.losses.*rows);
   columns.ReadAll(stream.late_rows, stream.started_us, stream.ended_us);
   model::Launch& launch = stream.launch;
   int64_t flags = 0;
@@ -174,7 +179,7 @@ model::Stream StreamOf(const Query& query) {
 }
 
 absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
-  Query query = database.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {id});
+  Query query = database.Select(absl::StrCat(SelectStream(), "WHERE stream.id = ?1"), {id});
   if (query.Next()) return StreamOf(query);
   RETURN_IF_ERROR(query.status());
   return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", id));

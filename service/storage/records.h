@@ -3,7 +3,10 @@
 #ifndef SERVICE_STORAGE_RECORDS_H_
 #define SERVICE_STORAGE_RECORDS_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "service/model/run.h"
 #include "service/storage/sqlite.h"
 
@@ -11,7 +14,7 @@ namespace ranklog::storage {
 
 // Each must be followed by a WHERE clause or an ORDER BY.
 extern const char kSelectRun[];
-extern const char kSelectStream[];
+std::string SelectStream();
 extern const char kSelectDelivery[];
 // Select, for stream or run ?1 or for the run's replays: the owner that seals the blobs, the
 // position after the last row, and whether earlier rows were lost with another store.
@@ -28,6 +31,10 @@ extern const char kBeganTogether[];
 // is not visible, both began together in worlds of equal size. ?2 to ?4 as above; ?5 is the
 // launch's id, ?6 restart, ?7 requeue, ?8 unseen, ?9 the world size.
 std::string OfTheStart();
+
+// The columns of the losses in the order of model::kLossReasons, separated by commas, each as
+// `before` NAME `after`.
+std::string LossColumns(absl::string_view before, absl::string_view after);
 
 // Convert the query's current row. kDataLoss if a document in it is damaged.
 absl::StatusOr<model::Run> RunOf(const Query& query);

@@ -158,14 +158,14 @@ absl::StatusOr<sqlite3_stmt*> Database::Prepare(absl::string_view sql) {
   return raw;
 }
 
-absl::Status Database::Run(absl::string_view sql, std::initializer_list<Parameter> parameters) {
+absl::Status Database::Run(absl::string_view sql, absl::Span<const Parameter> parameters) {
   Query query = Select(sql, parameters);
   while (query.Next()) {
   }
   return query.status();
 }
 
-Query Database::Select(absl::string_view sql, std::initializer_list<Parameter> parameters) {
+Query Database::Select(absl::string_view sql, absl::Span<const Parameter> parameters) {
   absl::StatusOr<sqlite3_stmt*> statement = Prepare(sql);
   if (!statement.ok()) return Query(nullptr, statement.status());
   int index = 0;
@@ -180,7 +180,7 @@ Query Database::Select(absl::string_view sql, std::initializer_list<Parameter> p
 }
 
 absl::StatusOr<int64_t> Database::SelectInteger(absl::string_view sql,
-                                                std::initializer_list<Parameter> parameters) {
+                                                absl::Span<const Parameter> parameters) {
   Query query = Select(sql, parameters);
   if (query.Next()) return query.Integer(0);
   RETURN_IF_ERROR(query.status());

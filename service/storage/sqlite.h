@@ -6,7 +6,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -79,13 +79,13 @@ class Database {
   absl::Status Execute(const char* script);
   // Runs one statement. It is prepared at its first use and cached by its text, so put values in
   // parameters, never in the text.
-  absl::Status Run(absl::string_view sql, std::initializer_list<Parameter> parameters = {});
+  absl::Status Run(absl::string_view sql, absl::Span<const Parameter> parameters = {});
   // The same for a SELECT. Only one Query of the same text at a time; it must not outlive this
   // object.
-  Query Select(absl::string_view sql, std::initializer_list<Parameter> parameters = {});
+  Query Select(absl::string_view sql, absl::Span<const Parameter> parameters = {});
   // The first column of the first row; kNotFound if there is none.
   absl::StatusOr<int64_t> SelectInteger(absl::string_view sql,
-                                        std::initializer_list<Parameter> parameters = {});
+                                        absl::Span<const Parameter> parameters = {});
 
   int64_t last_insert_id() const;
   int64_t changed_rows() const;  // by the last Run()

@@ -276,7 +276,7 @@ absl::Status Store::CheckInTransaction() const {
   return absl::FailedPreconditionError("no transaction is open");
 }
 
-absl::Status Store::Write(absl::string_view sql, std::initializer_list<Parameter> parameters) {
+absl::Status Store::Write(absl::string_view sql, absl::Span<const Parameter> parameters) {
   if (!doom_.ok()) return doom_;
   RETURN_IF_ERROR(CheckInTransaction());
   absl::Status status = writer_.Run(sql, parameters);
@@ -285,7 +285,7 @@ absl::Status Store::Write(absl::string_view sql, std::initializer_list<Parameter
 }
 
 absl::Status Store::WriteOne(absl::string_view sql, int64_t id,
-                             std::initializer_list<Parameter> parameters) {
+                             absl::Span<const Parameter> parameters) {
   RETURN_IF_ERROR(Write(sql, parameters));
   if (writer_.changed_rows() != 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("nothing in the store has the id ", id));

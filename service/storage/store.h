@@ -222,10 +222,9 @@ class Store {
       : writer_(std::move(writer)), checkpointer_(std::move(checkpointer)), file_(writer_.path()) {}
 
   // Runs a statement that writes. An error dooms the transaction.
-  absl::Status Write(absl::string_view sql, std::initializer_list<Parameter> parameters);
+  absl::Status Write(absl::string_view sql, absl::Span<const Parameter> parameters);
   // The same, but kNotFound if it changed no row, because no record has `id`.
-  absl::Status WriteOne(absl::string_view sql, int64_t id,
-                        std::initializer_list<Parameter> parameters);
+  absl::Status WriteOne(absl::string_view sql, int64_t id, absl::Span<const Parameter> parameters);
   absl::Status CheckInTransaction() const;
   void ForgetKnown();
 

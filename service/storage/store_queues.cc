@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/storage/records.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::storage {
@@ -94,11 +95,8 @@ absl::StatusOr<uint64_t> StoreReader::BytesOfRun(int64_t run) {
 }
 
 absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
-  std::string sums;
-  for (const auto& [name, rows] : model::kLossReasons) {
-    absl::StrAppend(&sums, sums.empty() ? "" : ", ", "total(lost_", name, ")");
-  }
-  Query query = database_.Select(absl::StrCat("SELECT ", sums, " FROM stream"));
+  Query query =
+      database_.Select(absl::StrCat("SELECT ", LossColumns("total(lost_", ")"), " FROM stream"));
   model::Losses losses;
   if (query.Next()) {
     int column = 0;

@@ -49,7 +49,7 @@ absl::StatusOr<model::Run> StoreReader::GetRun(int64_t run) {
 
 absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
   return StreamsOf(database_.Select(
-      absl::StrCat(kSelectStream,
+      absl::StrCat(SelectStream(),
                    "WHERE stream.run = ?1 "
                    "ORDER BY stream.rank, stream.thread, stream.started_us, stream.id"),
       {run}));
@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
 
 absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& key) {
   Query query = database_.Select(
-      absl::StrCat(kSelectStream,
+      absl::StrCat(SelectStream(),
                    "WHERE stream.incarnation = ?1 AND stream.rank = ?2 AND job.project = ?3"),
       {key.incarnation, key.rank, key.project});
   if (query.Next()) return StreamOf(query);
@@ -67,7 +67,7 @@ absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& 
 
 absl::StatusOr<std::vector<model::Stream>> StoreReader::LiveStreams() {
   return StreamsOf(database_.Select(
-      absl::StrCat(kSelectStream,
+      absl::StrCat(SelectStream(),
                    "WHERE stream.run IN (SELECT id FROM run WHERE state = ?1) ORDER BY stream.id"),
       {static_cast<int64_t>(model::RunState::kRunning)}));
 }

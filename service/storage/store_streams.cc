@@ -81,12 +81,15 @@ absl::Status Store::SetAttempt(int64_t stream, uint32_t attempt, bool began_anew
 }
 
 absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
-  return WriteOne(
-      "UPDATE stream SET lost_ring_full = ?2, lost_invalid = ?3, lost_step_behind = ?4, "
-      "lost_too_large = ?5, lost_after_finish = ?6 WHERE id = ?1",
-      stream,
-      {stream, losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
-       losses.after_finish});
+  std::string columns;
+  std::vector<Parameter> values = {stream};
+  for (const model::LossReason& reason : model::kLossReasons) {
+    if (!reason.IsSetByRank()) continue;
+    values.emplace_back(losses.*reason.rows);
+    absl::StrAppend(&columns, columns.empty() ? "" : ", ", "lost_", reason.name, " = ?",
+                    values.size());
+  }
+  return WriteOne(absl::StrCat("UPDATE stream SET ", columns, " WHERE id = ?1"), stream, values);
 }
 
 absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_code,

@@ -107,7 +107,7 @@ Remains::Look Remains::LookAtStream(size_t copy, int64_t id) {
   Stream found;
   bool has_settings = true;
   {
-    Query query = database.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {id});
+    Query query = database.Select(absl::StrCat(SelectStream(), "WHERE stream.id = ?1"), {id});
     if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
     found.stream = StreamOf(query);
   }

@@ -121,7 +121,11 @@ TEST_F(StoreTest, StoresRowOf100000Metrics) {
 
 TEST_F(StoreTest, KeepsStreamProgressLossesAndEnd) {
   const int64_t stream = NewStream();
-  const model::Losses losses = {1, 2, 3, 4, 5};
+  model::Losses losses;
+  uint64_t rows = 0;
+  for (const model::LossReason& reason : model::kLossReasons) {
+    if (reason.IsSetByRank()) losses.*reason.rows = ++rows;
+  }
   Do([&] {
     EXPECT_OK(store_->SetProgress(stream, 20));
     EXPECT_OK(store_->SetProgress(stream, 10));
