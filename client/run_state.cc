@@ -65,15 +65,9 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
   std::vector<std::string> errors = run->settings_.Validate();
   const std::vector<std::string> rank_errors = RankErrors(run->settings_);
-  const std::string given_id = run->settings_.run_id;
-  const bool id_given = !given_id.empty();
+  const bool id_given = !run->settings_.run_id.empty();
   run->settings_ =
       Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
-  for (std::string& error : errors) {
-    if (id_given && given_id != run->settings_.run_id && error.rfind("run_id is ", 0) == 0) {
-      error += absl::StrCat("; this run is '", run->settings_.run_id, "'");
-    }
-  }
   if (run->steps_ == nullptr) {
     run->SetLastError("not enough memory for a run");
     return run;

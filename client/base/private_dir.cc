@@ -40,7 +40,7 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
   }
   close(fd);
   return absl::PermissionDeniedError(
-      absl::StrCat(path, " is not a private regular file of this user"));
+      absl::StrCat(path, " is not a private regular file of this user; remove it"));
 }
 
 }  // namespace ranklog::internal

@@ -115,9 +115,10 @@ SpoolRoom LookAgain(const std::string& dir) {
 }
 
 absl::Status LittleRoom(const std::string& dir) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the file system of ", dir,
-      " has too little space for a spool (spools use at most a quarter of the free space)"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the file system of ", dir,
+                   " has too little space for a spool, because spools use at most a quarter of the "
+                   "free space; free some, or set RANKLOG_SPOOL_DIR"));
 }
 
 }  // namespace

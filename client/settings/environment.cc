@@ -48,6 +48,12 @@ std::optional<int> ReadInt(const char* name, Settings* settings) {
   return static_cast<int>(*value);
 }
 
+// Completes the errors after the first `before` by what replaces the values.
+void AddReplacement(size_t before, const std::string& replacement, Settings* settings) {
+  std::vector<std::string>& errors = settings->environment_errors;
+  for (size_t i = before; i < errors.size(); ++i) errors[i] += "; " + replacement;
+}
+
 // False: this launcher did not start us.
 bool ReadLauncher(const Launcher& launcher, Settings* settings) {
   const bool has_rank = Variable(launcher.rank).has_value();
@@ -59,6 +65,7 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
                      has_rank ? launcher.world_size : launcher.rank, " is not; set both or none"));
     return true;
   }
+  const size_t before = settings->environment_errors.size();
   settings->rank = ReadInt(launcher.rank, settings);
   settings->world_size = ReadInt(launcher.world_size, settings);
   if (!settings->rank || !settings->world_size) {
@@ -66,13 +73,14 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
     const int rank = std::min(settings->rank.value_or(0), std::numeric_limits<int>::max() - 1);
     settings->rank = rank;
     settings->world_size = rank + 1;
-    absl::StrAppend(&settings->environment_errors.back(), "; this process counts as rank ", rank,
-                    " of ", rank + 1);
+    AddReplacement(before, absl::StrCat("this process counts as rank ", rank, " of ", rank + 1),
+                   settings);
     return true;
   }
   settings->local_rank = ReadInt(launcher.local_rank, settings);
   settings->local_world_size = ReadInt(launcher.local_world_size, settings);
   settings->node_rank = ReadInt(launcher.node_rank, settings);
+  AddReplacement(before, "it counts as unset", settings);
   return true;
 }
 

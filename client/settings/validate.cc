@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,10 @@ using Errors = std::vector<std::string>;
 
 void CheckText(const char* name, const std::string& value, size_t max_bytes, Errors* errors) {
   const std::string why = internal::TextError(value, max_bytes);
-  if (!why.empty()) errors->push_back(name + why);
+  if (why.empty()) return;
+  const bool only_long = internal::TextError(value, value.size()).empty();
+  errors->push_back(
+      absl::StrCat(name, why, "; Init() ", only_long ? "cuts it" : "writes ? for each wrong byte"));
 }
 
 bool IsOneOf(Choices choices, const std::string& value) {
@@ -64,10 +68,10 @@ bool HasBlank(std::string_view text) {
 
 // The server decides whether the key is valid.
 void CheckTracker(const Settings& settings, Errors* errors) {
+  constexpr char kRemoveBlank[] =
+      " contains a space or a control character; remove it; until then the run waits on this node";
   for (const auto& [name, value] : settings.credentials) {
-    if (HasBlank(internal::Trimmed(value))) {
-      errors->push_back(name + " contains a space or a control character");
-    }
+    if (HasBlank(internal::Trimmed(value))) errors->push_back(name + kRemoveBlank);
   }
   const std::string given = internal::Trimmed(settings.base_url);
   if (given.empty()) return;
@@ -77,10 +81,21 @@ void CheckTracker(const Settings& settings, Errors* errors) {
         "base_url contains a user or a password, or an @; this part is ignored; set WANDB_API_KEY");
   }
   if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
-    errors->push_back(absl::StrCat("base_url is \"", url, "\", which has no http:// or https://"));
+    errors->push_back(absl::StrCat(
+        "base_url is \"", url,
+        "\"; begin it with http:// or https://; until then the run waits on this node"));
   } else if (HasBlank(url)) {
-    errors->push_back("base_url contains a space or a control character");
+    errors->push_back(absl::StrCat("base_url", kRemoveBlank));
   }
+}
+
+// Replaces a run id that is not valid. Different ids stay different.
+std::string RunIdFor(std::string id) {
+  const std::string mark = absl::StrCat("-", internal::HashName(id));
+  for (char& c : id) {
+    if (!internal::IsRunId(std::string_view(&c, 1)) && c != '.') c = '-';
+  }
+  return id.substr(0, 100) + mark;
 }
 
 void CheckTexts(const Settings& settings, Errors* errors) {
@@ -96,21 +111,34 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     }
   }
   if (settings.tags.size() > kMaxTags) {
-    errors->push_back(absl::StrCat("there are more than ", kMaxTags, " tags"));
+    errors->push_back(absl::StrCat("there are ", settings.tags.size(),
+                                   " tags; Init() uses the first ", kMaxTags));
   }
   for (size_t i = 0; i < std::min(settings.tags.size(), kMaxTags); ++i) {
     CheckText("a tag", settings.tags[i], kMaxTagBytes, errors);
   }
   for (const auto& [name, value] : settings.credentials) {
-    CheckText("a credential's name", name, kMaxCredentialBytes, errors);
-    CheckText(name.c_str(), value, kMaxCredentialBytes, errors);
+    const std::string why = internal::TextError(name, kMaxCredentialBytes);
+    if (!why.empty()) {
+      errors->push_back(absl::StrCat("a credential's name", why, "; Init() leaves it out"));
+    } else {
+      CheckText(name.c_str(), value, kMaxCredentialBytes, errors);
+    }
   }
   if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
     const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
     errors->push_back(absl::StrCat(
         "run_id is \"", settings.run_id,
-        dots ? "\", which has only dots" : "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
+        dots ? "\", which has only dots" : "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - .",
+        "; Init() uses ", RunIdFor(settings.run_id)));
   }
+}
+
+// The rank and the world size that replace wrong ones. The rank does not change, because the rows
+// are stored under it. Only the largest int cannot be below a world size.
+std::pair<int, int> RankAndWorldFor(const Settings& settings) {
+  const int rank = std::clamp(settings.rank.value_or(0), 0, std::numeric_limits<int>::max() - 1);
+  return {rank, std::max(settings.world_size.value_or(1), rank + 1)};
 }
 
 void CheckRanks(const Settings& settings, Errors* errors) {
@@ -121,25 +149,28 @@ void CheckRanks(const Settings& settings, Errors* errors) {
   }
   const int rank = settings.rank.value_or(0);
   const int world_size = settings.world_size.value_or(1);
-  if (rank < 0) {
-    errors->push_back(absl::StrCat("rank ", rank, " is negative; Init() uses 0"));
-  } else if (rank >= world_size) {
-    errors->push_back(absl::StrCat("rank ", rank, " is not below world_size ", world_size));
+  if (rank < 0 || rank >= world_size) {
+    const auto [used_rank, used_world] = RankAndWorldFor(settings);
+    errors->push_back(absl::StrCat(
+        "rank ", rank,
+        rank < 0 ? " is negative" : absl::StrCat(" is not below world_size ", world_size),
+        "; Init() uses rank ", used_rank, " of ", used_world));
   }
+  constexpr char kIgnored[] = "; Init() ignores local_rank, local_world_size and node_rank";
   if (settings.local_world_size &&
       (*settings.local_world_size < 1 || *settings.local_world_size > world_size)) {
     errors->push_back(absl::StrCat("local_world_size ", *settings.local_world_size,
-                                   " is not between 1 and world_size ", world_size));
+                                   " is not between 1 and world_size ", world_size, kIgnored));
   }
   const int local_world_size = settings.local_world_size.value_or(world_size);
   if (settings.local_rank &&
       (*settings.local_rank < 0 || *settings.local_rank >= local_world_size)) {
     errors->push_back(absl::StrCat("local_rank ", *settings.local_rank,
-                                   " is not below local_world_size ", local_world_size));
+                                   " is not below local_world_size ", local_world_size, kIgnored));
   }
   if (settings.node_rank && (*settings.node_rank < 0 || *settings.node_rank >= world_size)) {
-    errors->push_back(
-        absl::StrCat("node_rank ", *settings.node_rank, " is not below world_size ", world_size));
+    errors->push_back(absl::StrCat("node_rank ", *settings.node_rank, " is not below world_size ",
+                                   world_size, kIgnored));
   }
 }
 
@@ -166,29 +197,17 @@ void CleanTexts(Settings* settings) {
   }
   if (settings->tags.size() > kMaxTags) settings->tags.resize(kMaxTags);
   for (std::string& tag : settings->tags) CleanText(&tag, kMaxTagBytes);
-  std::erase_if(settings->credentials, [](const auto& credential) {
-    Errors errors;
-    CheckText("", credential.first, kMaxCredentialBytes, &errors);
-    return !errors.empty();  // no tracker knows such a name
+  std::erase_if(settings->credentials, [](const auto& credential) {  // no tracker knows such a name
+    return !internal::TextError(credential.first, kMaxCredentialBytes).empty();
   });
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
   std::string& id = settings->run_id;
-  if (id.empty() || internal::IsRunId(id)) return;
-  // Different ids must stay different.
-  const std::string mark = absl::StrCat("-", internal::HashName(id));
-  for (char& c : id) {
-    if (!internal::IsRunId(std::string_view(&c, 1)) && c != '.') c = '-';
-  }
-  id = id.substr(0, 100) + mark;
+  if (!id.empty() && !internal::IsRunId(id)) id = RunIdFor(id);
 }
 
-// The rank does not change, because the rows are stored under it. Only the largest int cannot be
-// below a world size.
 void RepairRanks(Settings* settings) {
   if (internal::RankErrors(*settings).empty()) return;
-  const int rank = std::clamp(settings->rank.value_or(0), 0, std::numeric_limits<int>::max() - 1);
-  settings->rank = rank;
-  settings->world_size = std::max(settings->world_size.value_or(1), rank + 1);
+  std::tie(settings->rank, settings->world_size) = RankAndWorldFor(*settings);
   settings->local_rank.reset();
   settings->local_world_size.reset();
   settings->node_rank.reset();

@@ -41,8 +41,9 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
   }
   if (!IsOursOrRoots(fd) && !(place.trusted && ours.ok())) {
     close(fd);
-    return absl::UnavailableError(
-        absl::StrCat("the daemon at unix:", place.path, " belongs to another user"));
+    return absl::UnavailableError(absl::StrCat(
+        "the daemon at unix:", place.path,
+        " belongs to another user; set RANKLOG_ADDRESS to a socket in a directory of your own"));
   }
   return fd;
 }
@@ -50,7 +51,8 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
 }  // namespace
 
 absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered) {
-  absl::Status status = absl::NotFoundError("no usable directory for a daemon's socket");
+  absl::Status status =
+      absl::NotFoundError("no usable directory for a daemon's socket; set RANKLOG_ADDRESS");
   bool absent = true;
   for (size_t i = 0; i < places.size(); ++i) {
     absl::StatusOr<int> fd = ConnectTo(places[i]);

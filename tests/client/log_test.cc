@@ -501,7 +501,7 @@ TEST_F(LogTest, InvalidSettingsCostNoRow) {
   settings.world_size = 2;
   settings.resume = "maybe";
   auto run = Init(settings);
-  EXPECT_THAT(run.stats().last_error, HasSubstr("not below world_size"));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("Init() uses rank 2 of 3"));
   EXPECT_THAT(run.stats().last_error, HasSubstr("resume"));
   EXPECT_TRUE(run.Log({{"a", 1}}));
   EXPECT_EQ(run.stats().lost_invalid, 0u);

@@ -44,7 +44,8 @@ TEST(SettingTableTest, SentTextsAreCheckedAndRepaired) {
   for (const internal::TextSetting& text : internal::kTextSettings) {
     if (text.max_bytes == internal::kNoTextLimit) continue;
     const std::string name = text.name;
-    const std::string limit = name + " is longer than " + std::to_string(text.max_bytes) + " bytes";
+    const std::string limit =
+        name + " is longer than " + std::to_string(text.max_bytes) + " bytes; Init() cuts it";
     const std::string most(text.max_bytes, 'x');
     Settings settings;
     settings.*text.member = most;
@@ -53,7 +54,7 @@ TEST(SettingTableTest, SentTextsAreCheckedAndRepaired) {
     EXPECT_THAT(settings.Validate(), Contains(limit));
     EXPECT_EQ(internal::Repair(settings).*text.member, most);
     settings.*text.member = "\xff";
-    const std::string encoding = name + " is not UTF-8";
+    const std::string encoding = name + " is not UTF-8; Init() writes ? for each wrong byte";
     EXPECT_THAT(settings.Validate(), Contains(encoding));
     EXPECT_THAT(internal::Repair(settings).Validate(), Not(Contains(encoding)));
   }

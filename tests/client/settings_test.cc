@@ -137,7 +137,9 @@ TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   Settings set;  // set by the program
   set.credentials["WANDB_API_KEY"] = "read from a file\n";
   set.base_url = "https://host\n";
-  EXPECT_THAT(set.Validate(), ElementsAre("WANDB_API_KEY contains a space or a control character"));
+  EXPECT_THAT(set.Validate(),
+              ElementsAre("WANDB_API_KEY contains a space or a control character; remove it; until "
+                          "then the run waits on this node"));
   const Settings resolved = internal::Resolve(internal::Repair(set));
   EXPECT_EQ(resolved.credentials.at("WANDB_API_KEY"), "read from a file");
   EXPECT_EQ(resolved.base_url, "https://host");
@@ -147,7 +149,8 @@ TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
 TEST_F(SettingsTest, SchemelessAddressIsRejectedButKept) {
   const Settings settings = From({{"WANDB_API_KEY", "k"}, {"WANDB_BASE_URL", "localhost:8080"}});
   EXPECT_THAT(settings.Validate(),
-              ElementsAre("base_url is \"localhost:8080\", which has no http:// or https://"));
+              ElementsAre("base_url is \"localhost:8080\"; begin it with http:// or https://; "
+                          "until then the run waits on this node"));
   EXPECT_EQ(internal::Repair(settings).base_url, "localhost:8080");
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
 }
@@ -307,6 +310,12 @@ TEST_F(SettingsTest, MistakesNameTheirReplacement) {
               ElementsAre(EndsWith("Init() writes - for each")));
   EXPECT_THAT(From({{"RANKLOG_FINISH_TIMEOUT_MS", "-1"}}).Validate(),
               ElementsAre(EndsWith("Init() uses 0")));
+  const std::string id = internal::Repair(From({{"RANKLOG_RUN_ID", "a/b"}})).run_id;
+  EXPECT_THAT(From({{"RANKLOG_RUN_ID", "a/b"}}).Validate(),
+              ElementsAre(EndsWith("; Init() uses " + id)));
+  Settings many;
+  many.tags.assign(33, "tag");
+  EXPECT_THAT(many.Validate(), ElementsAre("there are 33 tags; Init() uses the first 32"));
   EXPECT_THAT(From({{"RANKLOG_FINISH", "delivered:0s"}}).Validate(),
               ElementsAre(EndsWith("it counts as durable")));
 }
@@ -447,7 +456,17 @@ TEST_F(SettingsTest, UnreadableRankIsOneMistake) {
   Settings settings;
   settings.rank = -1;
   settings.world_size = 4;
-  EXPECT_THAT(settings.Validate(), ElementsAre("rank -1 is negative; Init() uses 0"));
+  EXPECT_THAT(settings.Validate(), ElementsAre("rank -1 is negative; Init() uses rank 0 of 4"));
+  const Settings both = From({{"RANK", "x"}, {"WORLD_SIZE", "y"}});
+  EXPECT_THAT(both.Validate(), ElementsAre(EndsWith("; this process counts as rank 0 of 1"),
+                                           EndsWith("; this process counts as rank 0 of 1")));
+}
+
+TEST_F(SettingsTest, UnreadableLocalRankCountsAsUnset) {
+  const Settings settings = From({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "one"}});
+  EXPECT_THAT(settings.Validate(),
+              ElementsAre("LOCAL_RANK=one is not a non-negative integer; it counts as unset"));
+  EXPECT_FALSE(settings.local_rank.has_value());
 }
 
 // Scripts may set LOCAL_RANK for their own use. RANKLOG_* are for us only.
@@ -490,7 +509,11 @@ TEST_F(SettingsTest, ContradictoryRanksAreErrors) {  // S5
   settings.world_size = 2;
   settings.local_rank = 3;
   settings.local_world_size = 3;
-  EXPECT_THAT(settings.Validate(), SizeIs(3));
+  EXPECT_THAT(settings.Validate(),
+              ElementsAre(EndsWith("; Init() uses rank 2 of 3"),
+                          EndsWith("; Init() ignores local_rank, local_world_size and node_rank"),
+                          EndsWith("; Init() ignores local_rank, local_world_size and node_rank")));
+  EXPECT_FALSE(internal::Repair(settings).local_rank.has_value());
 }
 
 TEST_F(SettingsTest, InvalidAddressesAreErrors) {

@@ -223,7 +223,8 @@ TEST_F(TerminalLinesTest, WrongSettingsAreReported) {  // S42
   ASSERT_EQ(lines.size(), 4u) << first.Output();
   EXPECT_THAT(lines[0], HasSubstr("WANDB_MODE=ofline is unknown; use online, offline or disabled; "
                                   "the rows stay on this node"));
-  EXPECT_THAT(lines[1], ContainsRegex("run_id is \"exp/1\", .*; this run is 'exp-1-[a-z0-9]{8}'"));
+  EXPECT_THAT(lines[1],
+              ContainsRegex("run_id is \"exp/1\", .*; Init\\(\\) uses exp-1-[a-z0-9]{8}"));
   EXPECT_THAT(lines[2], ContainsRegex("run exp-1-[a-z0-9]{8} .*is kept on this node"));
   EXPECT_THAT(lines[3], HasSubstr("all 10 rows of this rank are durable"));
 }
@@ -233,7 +234,8 @@ TEST_F(TerminalLinesTest, RankOutOfRangeIsReported) {
   node_.Start();
   ChildProcess third = node_.StartRank("job", 3, 1, 2, 2, {"10"}, {{"RANKLOG_QUIET", "0"}});
   EXPECT_EQ(third.Wait(), 0) << third.Output();
-  EXPECT_THAT(Lines(third), ElementsAre("ranklog: rank 3 is not below world_size 2"));
+  EXPECT_THAT(Lines(third),
+              ElementsAre("ranklog: rank 3 is not below world_size 2; Init() uses rank 3 of 4"));
 }
 
 TEST_F(TerminalLinesTest, FullDiskIsReportedAndCleared) {

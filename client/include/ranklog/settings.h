@@ -36,8 +36,8 @@ struct RANKLOG_EXPORT Settings {
   // Reads the environment of this process. Never fails: Validate() reports what cannot be parsed.
   static Settings FromEnvironment();
 
-  // All mistakes in these settings, one sentence each, with what to do. Empty if there are none.
-  // Init() prints them in the terminal, uses replacements, and keeps the rows.
+  // All mistakes in these settings, one sentence each, with what to do or what Init() uses instead.
+  // Empty if there are none. Init() prints them in the terminal, and keeps the rows.
   std::vector<std::string> Validate() const;
 
   // ---- The run ----
