@@ -81,7 +81,11 @@ absl::StatusOr<std::string> Saver::Choose() {
     Print(absl::StrCat("no checkpoint in ", path, "; starting at step 1"));
   if (!resumed_ && !file.empty()) {
     absl::StatusOr<Checkpoint> weights = ReadCheckpoint(file);
-    if (!weights.ok()) return weights.status();
+    if (!weights.ok()) {
+      return absl::Status(weights.status().code(),
+                          absl::StrCat(std::string(weights.status().message()),
+                                       "; give --init-from another checkpoint"));
+    }
     const absl::Status fits = CheckInitFrom(*weights, file, fingerprint_);
     if (!fits.ok()) return fits;
     start_ = *std::move(weights);

@@ -282,7 +282,7 @@ TEST_F(SaverTest, RefusedStartMovesNothing) {
   options_.resume = false;
   options_.init_from = dir_.File("none");
   OutputOfOpen();
-  EXPECT_FALSE(status_.ok());
+  EXPECT_THAT(status_.message(), HasSubstr("; give --init-from another checkpoint"));
   fingerprint_ = FingerprintOf({}, Settings(), plan_, Corpus(), 1);
   options_.init_from = file_;
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
@@ -461,7 +461,7 @@ TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   std::filesystem::remove(dir_.File("a/run.json"));
   std::ofstream(dir_.File("a/run.json")) << "{}";
   EXPECT_THAT(OutputOfOpen(), HasSubstr("ignoring run.json: cannot read " +
-                                        dir_.File("a/run.json: it is damaged")));
+                                        dir_.File("a/run.json: it is damaged; remove it")));
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
 }
 

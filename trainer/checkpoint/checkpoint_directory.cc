@@ -178,7 +178,8 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
     if (!absl::IsDataLoss(checkpoint.status()) && !absl::IsInvalidArgument(checkpoint.status())) {
       return checkpoint.status();
     }
-    warn(absl::StrCat("skipping a checkpoint: ", std::string(checkpoint.status().message())));
+    warn(absl::StrCat("skipping a checkpoint: ", std::string(checkpoint.status().message()),
+                      "; restore or remove it"));
   }
   if (steps.empty()) return std::nullopt;
   return absl::DataLossError(absl::StrCat(

@@ -108,7 +108,7 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
                    .settled = content.at("settled"),
                    .number = content.at("number")};
   } catch (const std::exception&) {  // of JSON, or of a read
-    return absl::DataLossError(absl::StrCat("cannot read ", path, ": it is damaged"));
+    return absl::DataLossError(absl::StrCat("cannot read ", path, ": it is damaged; remove it"));
   }
 }
 

@@ -89,8 +89,8 @@ absl::StatusOr<HostedStore> HostedStore::Serve() {
     return HostedStore(
         std::make_unique<Impl>(Impl{compat::OpenStore<c10d::TCPStore>("127.0.0.1", options)}));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot serve the rendezvous store: ", error.what()));
+    return absl::UnavailableError(absl::StrCat("cannot serve the rendezvous store: ", error.what(),
+                                               "; set up the interface lo, or raise ulimit -n"));
   }
 }
 
