@@ -133,25 +133,25 @@ absl::Status ErrorsOf(const json& answer, std::string message) {
 
 }  // namespace
 
-std::string UpsertBody(const Upsert& upsert) {
+std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings) {
   Json tags = nullptr;
-  if (!upsert.tags.empty()) tags = upsert.tags;
+  if (!settings.tags.empty()) tags = settings.tags;
   return Body(kUpsert, "UpsertBucket",
               {{"id", OrNull(upsert.storage_id)},
                {"name", upsert.run_id},
                {"project", upsert.project},
                {"entity", OrNull(upsert.entity)},
-               {"groupName", OrNull(upsert.group)},
+               {"groupName", OrNull(settings.group)},
                {"description", nullptr},
                {"displayName", OrNull(upsert.display_name)},
-               {"notes", OrNull(upsert.notes)},
+               {"notes", OrNull(settings.notes)},
                {"commit", nullptr},
                {"config", OrNull(upsert.config)},
-               {"host", OrNull(upsert.host)},
+               {"host", OrNull(settings.host)},
                {"debug", nullptr},
-               {"program", OrNull(upsert.program)},
+               {"program", OrNull(settings.program)},
                {"repo", nullptr},
-               {"jobType", OrNull(upsert.job_type)},
+               {"jobType", OrNull(settings.job_type)},
                {"state", nullptr},
                {"sweep", nullptr},
                {"tags", std::move(tags)},

@@ -12,22 +12,17 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "service/model/session.h"
 
 namespace ranklog::deliver::wandb {
 
-// Empty strings and lists are sent as null, which changes nothing at the server.
+// What an update of a run sends besides the settings.
 struct Upsert {
   std::string storage_id;  // from an earlier answer
   std::string run_id;
   std::string entity;
   std::string project;
-  std::string group;
   std::string display_name;
-  std::string notes;
-  std::string job_type;
-  std::string host;
-  std::string program;
-  std::vector<std::string> tags;
   std::string config;  // JSON text, always the whole config
 };
 
@@ -40,7 +35,8 @@ struct Upserted {
   int64_t history_lines = 0;  // lines that the run already has
 };
 
-std::string UpsertBody(const Upsert& upsert);
+// Empty strings and lists are sent as null, which changes nothing at the server.
+std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings);
 // Parses an answer with code 200.
 //   kFailedPrecondition  the server reports errors; the message contains them, shortened
 //   kInternal            not the answer of a W&B server, or beyond the limits of bounded_json.h

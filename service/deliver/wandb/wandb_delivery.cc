@@ -190,25 +190,14 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
 }
 
 absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
-  const model::RunSettings& settings = run_.settings;
-  Upsert upsert = {.storage_id = cursor_.storage_id,
-                   .run_id = run_.run_id,
-                   .entity = settings.entity,
-                   .project = run_.project,
-                   .group = settings.group,
-                   .display_name = run_.name,
-                   .notes = settings.notes,
-                   .job_type = settings.job_type,
-                   .host = settings.host,
-                   .program = settings.program,
-                   .tags = settings.tags,
-                   .config = config_.ToSend(cursor_.created())};
-  if (cursor_.created()) {
-    upsert.run_id = cursor_.run_id;
-    upsert.entity = cursor_.entity;
-    upsert.project = cursor_.project;
-  }
-  return OnUpserted(Send(Endpoint::kGraphql, UpsertBody(upsert)), now);
+  const bool created = cursor_.created();
+  const Upsert upsert = {.storage_id = cursor_.storage_id,
+                         .run_id = created ? cursor_.run_id : run_.run_id,
+                         .entity = created ? cursor_.entity : run_.settings.entity,
+                         .project = created ? cursor_.project : run_.project,
+                         .display_name = run_.name,
+                         .config = config_.ToSend(created)};
+  return OnUpserted(Send(Endpoint::kGraphql, UpsertBody(upsert, run_.settings)), now);
 }
 
 absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,

@@ -21,9 +21,10 @@ TEST(UpsertBodyTest, SendsUnsetVariablesAsNull) {
   Upsert upsert;
   upsert.run_id = "r";
   upsert.project = "p";
-  upsert.tags = {"a"};
   upsert.config = R"({"x":{"value":NaN}})";
-  const json body = json::parse(UpsertBody(upsert));
+  model::RunSettings settings;
+  settings.tags = {"a"};
+  const json body = json::parse(UpsertBody(upsert, settings));
   EXPECT_EQ(body["operationName"], "UpsertBucket");
   const json& variables = body["variables"];
   EXPECT_EQ(variables["name"], "r");
@@ -35,6 +36,21 @@ TEST(UpsertBodyTest, SendsUnsetVariablesAsNull) {
     ASSERT_TRUE(variables.contains(name)) << name;
     EXPECT_TRUE(variables[name].is_null()) << name;
   }
+}
+
+TEST(UpsertBodyTest, SendsSettings) {
+  model::RunSettings settings;
+  settings.group = "g";
+  settings.job_type = "train";
+  settings.notes = "n";
+  settings.host = "h";
+  settings.program = "p";
+  const json variables = json::parse(UpsertBody({}, settings))["variables"];
+  EXPECT_EQ(variables["groupName"], "g");
+  EXPECT_EQ(variables["jobType"], "train");
+  EXPECT_EQ(variables["notes"], "n");
+  EXPECT_EQ(variables["host"], "h");
+  EXPECT_EQ(variables["program"], "p");
 }
 
 TEST(ParseUpsertedTest, ReadsThePlace) {
