@@ -44,6 +44,8 @@ struct RunSettings {
   std::string program;
   std::string resume;
   int64_t start_time_us = 0;  // Unix time
+
+  friend bool operator==(const RunSettings&, const RunSettings&) = default;
 };
 
 struct Identity {

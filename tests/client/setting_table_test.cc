@@ -76,6 +76,11 @@ TEST(SettingTableTest, NumbersAreCheckedAndRepaired) {
   });
 }
 
+// The public header cannot include the layout of the spool.
+TEST(SettingTableTest, DefaultRingIsThatOfTheLayout) {
+  EXPECT_EQ(Settings().spool_bytes, v1::kDefaultRingBytes);
+}
+
 // The rows of the table of variables in settings.md, by their second column: `project` and so on.
 std::map<std::string, std::string> PageRows() {
   std::map<std::string, std::string> rows;

@@ -5,9 +5,11 @@
 
 #include <memory>
 
+#include "client/launch/resolve.h"
 #include "client/ring/write_result.h"
 #include "service/ingest/convert.h"
 #include "tests/support/schema.h"
+#include "tests/support/status_matchers.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -49,6 +51,43 @@ TEST_F(LossMessagesTest, DaemonReadsEveryReason) {
 }
 
 TEST_F(LossMessagesTest, RingAndMessageAgree) { EXPECT_EQ(ToLosses(*ring_), ToLosses(message_)); }
+
+// A Hello whose settings all differ from their defaults.
+v1::Hello FullHello() {
+  Settings settings;
+  settings.entity = "team";
+  settings.name = "name";
+  settings.group = "group";
+  settings.job_type = "train";
+  settings.notes = "notes";
+  settings.tags = {"a", "b"};
+  settings.log_strategy = LogStrategy::kAll;
+  settings.destinations = {"wandb"};
+  settings.rank_statistics = {"loss=mean", "max"};
+  settings.base_url = "https://tracker.test";
+  settings.host = "host";
+  settings.program = "program";
+  settings.resume = "must";
+  v1::Hello hello = internal::MakeHello(internal::Resolve(settings));
+  hello.set_protocol(v1::kProtocolVersion);
+  hello.mutable_stream()->set_incarnation(1);
+  return hello;
+}
+
+TEST(SettingMessagesTest, ClientSendsEverySetting) {
+  EXPECT_THAT(UnsetFields("RunSettings", FullHello().settings().SerializeAsString()), IsEmpty());
+}
+
+TEST(SettingMessagesTest, DaemonKeepsEverySetting) {
+  v1::Hello hello = FullHello();
+  ASSERT_OK_AND_ASSIGN(const model::Session full, ToSession(hello));
+  for (const auto& [field, bytes] :
+       WithoutEachField("RunSettings", hello.settings().SerializeAsString())) {
+    ASSERT_TRUE(hello.mutable_settings()->ParseFromString(bytes));
+    ASSERT_OK_AND_ASSIGN(const model::Session reduced, ToSession(hello));
+    EXPECT_NE(reduced.settings, full.settings) << field;
+  }
+}
 
 }  // namespace
 }  // namespace ranklog::ingest
