@@ -105,7 +105,7 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
   }
   ReadReplays(reader, run);
   JudgeAttempts(run, *streams);
-  JudgeStatistics(run, *streams);
+  for (const char* metric : {kShared, kLoss}) JudgeStatistics(metric, run, *streams);
   for (const model::Stream& stream : *streams) JudgeStream(reader, run, stream);
   JudgeEnd(run, *streams);
 }

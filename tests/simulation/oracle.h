@@ -22,6 +22,8 @@ namespace ranklog::simulation {
 // A metric that every ring logs now and then. The statistics over ranks are computed from it. If
 // several rows share a step, the line has the value of the last one.
 inline constexpr char kShared[] = "shared";
+// A metric that the first ring of every rank logs once per step.
+inline constexpr char kLoss[] = "loss";
 
 // One row as given to Log().
 struct LoggedRow {
@@ -140,14 +142,16 @@ class Oracle {
   int64_t StepInRun(const RingRecord& ring, const LoggedRow& row) const;
   // In oracle_statistics.cc.
   using ByStep = std::map<int64_t, std::vector<double>>;
-  std::map<uint32_t, ByStep> SharedByRank(const std::vector<model::Stream>& streams) const;
+  std::map<uint32_t, ByStep> ValuesByRank(const std::string& metric,
+                                          const std::vector<model::Stream>& streams) const;
   std::map<int64_t, absl::Duration> KnownSince(const std::vector<model::Stream>& streams) const;
-  bool LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
+  bool LoggedSince(absl::Duration known, const std::string& metric, uint32_t rank, int64_t step,
                    const std::vector<model::Stream>& streams) const;
   using Choices = std::vector<std::pair<uint32_t, std::vector<double>>>;  // values by rank
-  Choices ChoicesFor(const model::Run& run, const Line& line,
-                     const std::map<uint32_t, ByStep>& shared);
-  void JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams);
+  Choices ChoicesFor(const std::string& metric, const model::Run& run, const Line& line,
+                     const std::map<uint32_t, ByStep>& by_rank);
+  void JudgeStatistics(const std::string& metric, const model::Run& run,
+                       const std::vector<model::Stream>& streams);
   Line SummaryOfLines() const;
   Line SummaryOfLoss() const;
   const RingRecord* RingOf(const model::Stream& stream) const;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/simulation/number.h"
 #include "tests/simulation/oracle.h"
 
@@ -82,19 +84,39 @@ bool Same(const Shown& shown, const Figures& due) {
   });
 }
 
-Shown FiguresIn(const std::map<std::string, std::string>& line) {
+Shown FiguresIn(const std::map<std::string, std::string>& line, const std::string& metric) {
   Shown figures;
   for (const char* name : {"mean", "min", "max", "std", "argmin", "argmax"}) {
-    const auto found = line.find(absl::StrCat("rank_", name, "/", kShared));
+    const auto found = line.find(absl::StrCat("rank_", name, "/", metric));
     if (found != line.end()) figures[name] = NumberOf(found->second);
   }
   return figures;
 }
 
-// A line has either all figures of the run's settings, or none.
-bool AreThoseOf(const model::Run& run, const Shown& shown) {
-  std::vector<std::string> names = run.settings.rank_statistics;
-  if (names.empty()) names = {"mean", "min", "max"};
+bool Matches(std::string_view glob, std::string_view text) {
+  if (glob.empty()) return text.empty();
+  if (glob[0] != '*') {
+    return !text.empty() && glob[0] == text[0] && Matches(glob.substr(1), text.substr(1));
+  }
+  return Matches(glob.substr(1), text) || (!text.empty() && Matches(glob, text.substr(1)));
+}
+
+// The names of the metric's figures, by the run's settings.
+std::vector<std::string> NamesFor(const std::string& metric, const model::RunSettings& settings) {
+  if (settings.strategy == model::LogStrategy::kAll) return {};
+  std::vector<std::string> names = settings.rank_statistics;
+  for (const std::string& rule : settings.rank_statistic_rules) {
+    const size_t end = rule.rfind('=');
+    if (!Matches(std::string_view(rule).substr(0, end), metric)) continue;
+    names = absl::StrSplit(rule.substr(end + 1), ',');
+    break;
+  }
+  if (names.empty()) return {"mean", "min", "max"};
+  return names[0] == "none" ? std::vector<std::string>() : names;
+}
+
+// A line has either all of the figures, or none.
+bool AreAllOrNone(const Shown& shown, const std::vector<std::string>& names) {
   return shown.empty() ||
          (shown.size() == names.size() &&
           std::all_of(names.begin(), names.end(),
@@ -128,10 +150,10 @@ bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, 
 
 }  // namespace
 
-// Returns the values of the shared metric in each rank's stored rows.
-std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
-    const std::vector<model::Stream>& streams) const {
-  std::map<uint32_t, ByStep> shared;
+// Returns the values of the metric in each rank's stored rows.
+std::map<uint32_t, Oracle::ByStep> Oracle::ValuesByRank(
+    const std::string& metric, const std::vector<model::Stream>& streams) const {
+  std::map<uint32_t, ByStep> values;
   for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr) continue;
@@ -139,11 +161,11 @@ std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
          ++seq) {
       const LoggedRow& row = ring->rows[seq - 1];
       for (const auto& [key, number] : row.numbers) {
-        if (key == kShared) shared[ring->rank][StepInRun(*ring, row)].push_back(number);
+        if (key == metric) values[ring->rank][StepInRun(*ring, row)].push_back(number);
       }
     }
   }
-  return shared;
+  return values;
 }
 
 // For each step: when the daemon first knew the latest of the run's own rings with a row at that
@@ -162,10 +184,9 @@ std::map<int64_t, absl::Duration> Oracle::KnownSince(
   return known;
 }
 
-// Whether a process of the rank that was alive at `known` or later logged the shared metric at the
-// step.
-bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
-                         const std::vector<model::Stream>& streams) const {
+// Whether a process of the rank that was alive at `known` or later logged the metric at the step.
+bool Oracle::LoggedSince(absl::Duration known, const std::string& metric, uint32_t rank,
+                         int64_t step, const std::vector<model::Stream>& streams) const {
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || ring->rank != rank || ring->ended < known) return false;
@@ -174,19 +195,19 @@ bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
     return std::any_of(ring->rows.begin(), ring->rows.begin() + stored, [&](const LoggedRow& row) {
       return StepInRun(*ring, row) == step &&
              std::any_of(row.numbers.begin(), row.numbers.end(),
-                         [](const auto& number) { return number.first == kShared; });
+                         [&](const auto& number) { return number.first == metric; });
     });
   });
 }
 
 // Returns what the ranks logged at a line's step. For the primary's rank, it is the value in the
 // line.
-Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
-                                   const std::map<uint32_t, ByStep>& shared) {
+Oracle::Choices Oracle::ChoicesFor(const std::string& metric, const model::Run& run,
+                                   const Line& line, const std::map<uint32_t, ByStep>& by_rank) {
   Choices ranks;
   const auto step = line.find("_step");
-  const auto own = line.find(kShared);
-  for (const auto& [rank, values] : shared) {
+  const auto own = line.find(metric);
+  for (const auto& [rank, values] : by_rank) {
     const auto at = values.find(static_cast<int64_t>(NumberOf(step->second)));
     if (at == values.end()) continue;
     if (rank != run.primary_rank) {
@@ -194,7 +215,7 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
     } else if (own != line.end()) {
       const bool logged = std::any_of(at->second.begin(), at->second.end(),
                                       [&](double value) { return SameNumber(own->second, value); });
-      if (!logged) Wrong(run.run_id, ": step ", step->second, " has ", kShared, " = ", own->second);
+      if (!logged) Wrong(run.run_id, ": step ", step->second, " has ", metric, " = ", own->second);
       ranks.emplace_back(rank, std::vector<double>{NumberOf(own->second)});
     }
   }
@@ -206,25 +227,28 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
 // before it, and show that they differed. A rank is left out at most as often as its rows were
 // late. One exception: a process that had ended before the daemon knew the primary's ring may have
 // rows that the end of the run left uncounted.
-void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
-  const bool on = run.settings.strategy != model::LogStrategy::kAll;
-  const auto shared = SharedByRank(streams);
+void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
+                             const std::vector<model::Stream>& streams) {
+  const std::vector<std::string> names = NamesFor(metric, run.settings);
+  const bool on = !names.empty();
+  const auto by_rank = ValuesByRank(metric, streams);
   const auto known = KnownSince(streams);
   std::map<uint32_t, uint64_t> late;
   for (const model::Stream& stream : streams) {
     late[stream.key.rank] += stream.late_rows + (stream.primary ? 0 : stream.replayed_rows);
   }
   std::map<uint32_t, uint64_t> left_out;  // number of steps, by rank
-  const bool replays_differ = std::any_of(
-      replays_.begin(), replays_.end(), [](const Line& line) { return !FiguresIn(line).empty(); });
+  const bool replays_differ = std::any_of(replays_.begin(), replays_.end(), [&](const Line& line) {
+    return !FiguresIn(line, metric).empty();
+  });
   bool differed = false;
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
-    Choices ranks = ChoicesFor(run, line, shared);
+    Choices ranks = ChoicesFor(metric, run, line, by_rank);
     const auto step = static_cast<int64_t>(NumberOf(line.at("_step")));
     const auto since = known.find(step);
     const auto excused = [&](uint32_t rank) {
-      return since != known.end() && !LoggedSince(since->second, rank, step, streams);
+      return since != known.end() && !LoggedSince(since->second, metric, rank, step, streams);
     };
     // Choose() leaves out the last ranks first. So if it may be either rank, it is the one with the
     // excuse.
@@ -232,8 +256,10 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
       return std::make_pair(excused(a.first), late[a.first]) <
              std::make_pair(excused(b.first), late[b.first]);
     });
-    const Shown shown = FiguresIn(line);
-    if (!AreThoseOf(run, shown)) Wrong(run.run_id, ": other statistics:", TextOf(shown));
+    const Shown shown = FiguresIn(line, metric);
+    if (!AreAllOrNone(shown, names)) {
+      Wrong(run.run_id, ": other statistics of ", metric, ":", TextOf(shown));
+    }
     const bool any = !shown.empty();
     const auto fits = [&](const std::vector<Contribution>& some) {
       if (!on || some.size() < 2) return !any;
@@ -246,7 +272,7 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
       found = Choose(ranks, 0, without, &chosen, fits);
     }
     if (!found) {
-      Wrong(run.run_id, ": the statistics of step ", line.at("_step"),
+      Wrong(run.run_id, ": the statistics of ", metric, " at step ", line.at("_step"),
             " are of no ranks:", TextOf(shown));
     }
     differed |= any;
@@ -261,8 +287,8 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
   }
   for (const auto& [rank, times] : left_out) {
     if (times <= late[rank]) continue;
-    Wrong(run.run_id, ": rank ", rank, " is missing in the statistics of ", times, " steps; ",
-          late[rank], " of its rows were late");
+    Wrong(run.run_id, ": rank ", rank, " is missing in the statistics of ", metric, " at ", times,
+          " steps; ", late[rank], " of its rows were late");
   }
 }
 

@@ -149,6 +149,9 @@ plant(store_attach.cc attempt_unseen
 plant(live_run.cc rewind_not_stored
   "RETURN_IF_ERROR(store.AddRewind(run, rewind));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddRewind(run, rewind));")
+plant(rank_statistics.cc last_rule_counts
+  "rules_.push_back({glob, StatisticBits(listed)});"
+  "rules_.insert(@BUG@ ? rules_.begin() : rules_.end(), Rule{glob, StatisticBits(listed)});")
 plant(run_aggregator.cc replays_sent
   "const bool is_replay = step <= made.furthest_step;"
   "const bool is_replay = step <= made.furthest_step && !@BUG@;")

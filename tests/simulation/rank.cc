@@ -92,6 +92,9 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   for (const std::string& name : options_.rank_statistics) {
     hello.mutable_settings()->add_rank_statistics(name);
   }
+  for (const std::string& rule : options_.rank_statistic_rules) {
+    hello.mutable_settings()->add_rank_statistic_rules(rule);
+  }
   v1::Identity* const identity = hello.mutable_identity();
   identity->set_local_rank(options_.counted ? options_.local_rank : 0);
   identity->set_world_size(options_.ranks);

@@ -47,6 +47,7 @@ struct RankOptions {
   bool defines_last = false;  // defines metrics only in the last Configure()
   bool poison = false;        // logs some texts that the tracker refuses
   std::vector<std::string> rank_statistics;
+  std::vector<std::string> rank_statistic_rules;
   int64_t equal_until = 0;  // below this step, all ranks log the same shared number
   std::string spool_dir;
   const WallClock* wall_clock = nullptr;

@@ -11,6 +11,24 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(30);  // of simulated time without faults
 
+// Gives one of the metrics that all ranks log, "shared" and "loss", other statistics than the rest.
+void SetRules(uint64_t choice, RankOptions* rank) {
+  switch (choice % 4) {
+    case 0:
+      rank->rank_statistic_rules = {"sha*=max,argmax", "*=none"};
+      return;
+    case 1:
+      rank->rank_statistic_rules = {"loss=mean,max", "*=none"};
+      return;
+    case 2:
+      rank->rank_statistic_rules = {"l*ss=none", "s*=min", "shared=mean"};  // the first one counts
+      return;
+    default:
+      rank->rank_statistic_rules = {"*oss=std"};
+      rank->rank_statistics = {"none"};
+  }
+}
+
 }  // namespace
 
 SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trace) : world_(seed) {
@@ -87,6 +105,7 @@ void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t
   if (outcome_.seed % 4 < 2) {
     node.rank.rank_statistics = {"mean", "min", "max", "std", "argmin", "argmax"};
   }
+  if (outcome_.seed % 8 == 7) SetRules(outcome_.seed / 8, &node.rank);
   // the daemon does not wait for unknown ranks
   if (!node.rank.counted) oracle_.expect_no_late_rows = false;
   node.rank.rank = cyclic ? part : node.rank.ranks * part / parts;
