@@ -14,6 +14,7 @@ namespace ranklog::trainer {
 
 constexpr int64_t kVocabulary = 50;
 constexpr int64_t kWindows = 16;  // not a multiple of the windows of two ranks' batches
+constexpr int64_t kStopStep = 3;  // of a training that stops and resumes: in the middle of an epoch
 
 inline Tokens ExampleText(int64_t windows, int64_t seq_len, uint32_t state) {
   std::vector<uint8_t> text;
@@ -51,7 +52,7 @@ inline Options OtherOptions(const std::string& directory) {
   options.drop_last = true;
   options.pad_vocabulary = 64;
   options.bfloat16 = true;
-  options.epochs = 2;
+  options.epochs = 6;  // of one step each
   return options;
 }
 

@@ -1,13 +1,15 @@
-// train_rank DIR example|other|drift: one rank of train_reference_test.cc. Trains, saves its
-// checkpoints in DIR/out, and writes a line for each step to DIR/steps.RANK:
+// train_rank DIR example|other|drift [stop|resume]: one rank of train_reference_test.cc. Trains,
+// saves its checkpoints in DIR/out, and appends a line for each step to DIR/steps.RANK:
 //
 //   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far
 //
 // After its first step, a rank sets its random state to the seed 100 + RANK.
 // drift: rank 1 doubles its averaged gradients. An error is written to DIR/error.RANK.
+// stop: a signal stops the training after step kStopStep. resume: it continues from there.
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -35,8 +37,10 @@ std::unique_ptr<at::ObserverContext> OnFunction(const at::RecordFunction& functi
   return nullptr;
 }
 
-void TrainAs(ProcessGroup& group, const std::string& directory, const std::string& kind) {
-  const Options options = kind == "other" ? OtherOptions(directory) : ExampleOptions(directory);
+void TrainAs(ProcessGroup& group, const std::string& directory, const std::string& kind,
+             const std::string& part) {
+  Options options = kind == "other" ? OtherOptions(directory) : ExampleOptions(directory);
+  options.resume = part == "resume";
   const Corpus corpus = ExampleCorpus();
   const Plan plan = MakePlan(options, corpus, group.world_size());
   absl::StatusOr<Saver> saver = Saver::Open(
@@ -47,7 +51,7 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
                             .needsInputs(true)
                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
   drifts = kind == "drift" && group.rank() == 1;
-  std::ofstream steps(directory + "/steps." + std::to_string(group.rank()));
+  std::ofstream steps(directory + "/steps." + std::to_string(group.rank()), std::ios::app);
   steps.precision(std::numeric_limits<double>::max_digits10);
   ranklog::Run no_run;  // drops all rows
   const StopSignal stop;
@@ -55,12 +59,14 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
     if (step.step == 1) at::manual_seed(100 + group.rank());
     steps << step.loss << " " << step.grad_norm << " " << step.lr << " " << step.tokens << " "
           << step.epoch << " " << step.val_loss.value_or(0) << " " << all_reduces << "\n";
+    // The loop notices the signal at the end of the next step.
+    if (part == "stop" && step.step == kStopStep - 1) raise(SIGTERM);
   });
 }
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string directory = argv[1];
   const int rank = std::atoi(std::getenv("RANK"));
   auto rendezvous = Rendezvous::FromEnvironment(rank, std::atoi(std::getenv("WORLD_SIZE")));
@@ -70,7 +76,7 @@ int main(int, char** argv) {
     return 1;
   }
   try {
-    TrainAs(*group, directory, argv[2]);
+    TrainAs(*group, directory, argv[2], argc > 3 ? argv[3] : "");
   } catch (const std::exception& error) {
     std::ofstream(directory + "/error." + std::to_string(rank)) << error.what();
     std::_Exit(0);

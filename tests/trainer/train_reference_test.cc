@@ -12,6 +12,7 @@
 #include <map>
 #include <numbers>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/file_content.h"
@@ -34,6 +35,7 @@ constexpr int kTrainRanks = 2;
 
 struct StepOfRank {
   double loss = 0, grad_norm = 0, lr = 0, tokens = 0, epoch = 0, val_loss = 0, all_reduces = 0;
+  auto Report() const { return std::tie(loss, grad_norm, lr, tokens, epoch, val_loss); }
 };
 
 // The training with weights and arithmetic in float64.
@@ -191,10 +193,19 @@ class TrainReferenceTest : public ::testing::Test {
   // Trains with two processes, once for all tests.
   void TrainTwoRanks(const std::string& kind) {
     dir_ = &trained_[kind];
-    if (!StepsOf(0).empty()) return;
+    if (StepsOf(0).empty()) RunRanks(kind, "");
+  }
+  // The same in two starts: see kStopStep.
+  void StopAndResume(const std::string& kind) {
+    dir_ = &trained_[kind + " in two starts"];
+    RunRanks(kind, "stop");
+    ASSERT_EQ(StepsOf(0).size(), static_cast<size_t>(kStopStep));
+    RunRanks(kind, "resume");
+  }
+  void RunRanks(const std::string& kind, const std::string& part) const {
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
     int received = 0;
-    ASSERT_OK(Launch({.command = {TRAIN_RANK, dir_->path(), kind},
+    ASSERT_OK(Launch({.command = {TRAIN_RANK, dir_->path(), kind, part},
                       .ranks = kTrainRanks,
                       .master_port = store.port()},
                      &received));
@@ -231,6 +242,29 @@ class TrainReferenceTest : public ::testing::Test {
         EXPECT_DOUBLE_EQ(got.epoch, want.epoch);
       }
     }
+  }
+
+  // Trains in one start and in two: the reports of the steps and the last checkpoint are equal, bit
+  // for bit.
+  void ExpectResumeChangesNothing(const std::string& kind) {
+    TrainTwoRanks(kind);
+    const std::vector<StepOfRank> whole[] = {StepsOf(0), StepsOf(1)};
+    ASSERT_OK_AND_ASSIGN(const Checkpoint expected, Last(6));
+    StopAndResume(kind);
+    for (int rank = 0; rank < kTrainRanks; ++rank) {
+      const std::vector<StepOfRank> parts = StepsOf(rank);
+      ASSERT_EQ(parts.size(), 6u);
+      ASSERT_EQ(whole[rank].size(), 6u);
+      for (size_t i = 0; i < 6; ++i) EXPECT_EQ(parts[i].Report(), whole[rank][i].Report()) << i + 1;
+    }
+    ASSERT_OK_AND_ASSIGN(const Checkpoint got, Last(6));
+    EXPECT_EQ(got.train_loss, expected.train_loss);
+    EXPECT_TRUE(got.sampler == expected.sampler);
+    EXPECT_EQ(got.options, expected.options);
+    EXPECT_TRUE(got.random.equal(expected.random));
+    ASSERT_EQ(got.tensors.size(), expected.tensors.size());
+    for (const auto& [name, value] : expected.tensors)
+      EXPECT_TRUE(got.tensors.at(name).equal(value)) << name;
   }
 
   static inline std::map<std::string, ranklog::testing::TempDir> trained_;
@@ -291,7 +325,7 @@ TEST_F(TrainReferenceTest, PaddedBfloat16TrainingMatchesReference) {
 // A resume with another value of one of these is refused: see ResumeTest.
 TEST_F(TrainReferenceTest, CheckpointHasOptionsThatResumeChecks) {
   TrainTwoRanks("other");
-  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Last(2));
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Last(6));
   EXPECT_THAT(checkpoint.options,
               IsSupersetOf(std::map<std::string, std::string>{{"model", "tiny"},
                                                               {"pad-vocab", "64"},
@@ -307,6 +341,14 @@ TEST_F(TrainReferenceTest, CheckpointHasOptionsThatResumeChecks) {
                                                               {"seed", "1"},
                                                               {"dtype", "bfloat16"}}));
 }
+
+// Two micro-batches per step, in the middle of an epoch with an uneven end. S31
+TEST_F(TrainReferenceTest, ResumeInMidEpochChangesNothing) {
+  ExpectResumeChangesNothing("example");
+}
+
+// bfloat16, --drop-last and a padded vocabulary. S31
+TEST_F(TrainReferenceTest, ResumeInBfloat16ChangesNothing) { ExpectResumeChangesNothing("other"); }
 
 TEST_F(TrainReferenceTest, GradientMismatchEndsAllRanks) {
   TrainTwoRanks("drift");
