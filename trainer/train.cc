@@ -88,7 +88,7 @@ double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessG
 
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
            Saver& saver, const StopSignal& stop_signal,
-           const std::function<void(const StepReport&)>& observe) {
+           const std::function<void(const StepReport&)>& observe, std::optional<size_t> lag) {
   Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
             options.seed);
   model.to(group.device());
@@ -116,7 +116,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
                           .nccl = group.device().is_cuda()}));
   }
   Ddp ddp(parameters, group);
-  ReadBack read_back(group.device());
+  ReadBack read_back(group.device(), lag);
   std::deque<StepReport> queued;  // steps whose numbers the device still computes
   auto last_report = SteadyClock::now();
   const auto report = [&](StepReport done, const ReadBack::Numbers& numbers) {

@@ -1,7 +1,9 @@
 // train_rank DIR example|other|drift [stop|resume]: one rank of train_reference_test.cc. Trains,
 // saves its checkpoints in DIR/out, and appends a line for each step to DIR/steps.RANK:
 //
-//   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far
+//   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far item-calls-so-far
+//
+// The calls of item() are those on floating-point tensors, each of which would wait for a GPU.
 //
 // After its first step, a rank sets its random state to the seed 100 + RANK.
 // drift: rank 1 doubles its averaged gradients. An error is written to DIR/error.RANK.
@@ -27,10 +29,15 @@ namespace {
 using namespace ranklog::trainer;
 
 std::atomic<int> all_reduces = 0;
+std::atomic<int> item_calls = 0;
 std::atomic<bool> drifts = false;
 
 std::unique_ptr<at::ObserverContext> OnFunction(const at::RecordFunction& function) {
   if (std::strstr(function.name(), ":all_reduce") != nullptr) ++all_reduces;
+  if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0 &&
+      function.inputs()[0].toTensor().is_floating_point()) {
+    ++item_calls;
+  }
   if (std::strcmp(function.name(), "aten::norm") == 0 && drifts.exchange(false)) {
     function.inputs()[0].toTensor().mul_(2);
   }
@@ -58,7 +65,8 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
   Train(options, corpus, group, no_run, *saver, stop, [&](const StepReport& step) {
     if (step.step == 1) at::manual_seed(100 + group.rank());
     steps << step.loss << " " << step.grad_norm << " " << step.lr << " " << step.tokens << " "
-          << step.epoch << " " << step.val_loss.value_or(0) << " " << all_reduces << "\n";
+          << step.epoch << " " << step.val_loss.value_or(0) << " " << all_reduces << " "
+          << item_calls << "\n";
     // The loop notices the signal at the end of the next step.
     if (part == "stop" && step.step == kStopStep - 1) raise(SIGTERM);
   });

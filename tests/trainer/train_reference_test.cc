@@ -34,7 +34,8 @@ using ::testing::IsSupersetOf;
 constexpr int kTrainRanks = 2;
 
 struct StepOfRank {
-  double loss = 0, grad_norm = 0, lr = 0, tokens = 0, epoch = 0, val_loss = 0, all_reduces = 0;
+  double loss = 0, grad_norm = 0, lr = 0, tokens = 0, epoch = 0, val_loss = 0;
+  int all_reduces = 0, item_calls = 0;
   auto Report() const { return std::tie(loss, grad_norm, lr, tokens, epoch, val_loss); }
 };
 
@@ -214,7 +215,7 @@ class TrainReferenceTest : public ::testing::Test {
     std::ifstream file(dir_->File("steps." + std::to_string(rank)));
     std::vector<StepOfRank> steps;
     for (StepOfRank s; file >> s.loss >> s.grad_norm >> s.lr >> s.tokens >> s.epoch >> s.val_loss >>
-                       s.all_reduces;)
+                       s.all_reduces >> s.item_calls;)
       steps.push_back(s);
     return steps;
   }
@@ -307,6 +308,19 @@ TEST_F(TrainReferenceTest, MicroBatchesAddNoAllReduces) {
   EXPECT_EQ(steps[2].tokens, 2 * steps[3].tokens);
   EXPECT_GE(all_reduces(4), 2);
   EXPECT_EQ(all_reduces(3), all_reduces(4));
+}
+
+// On a GPU, item() waits for all queued work. So no step may call it, except the first one, which
+// compares the ranks, and those that validate or save.
+TEST_F(TrainReferenceTest, StepsReadNoTensorOfTheDevice) {  // S34
+  for (const char* kind : {"example", "other"}) {
+    TrainTwoRanks(kind);
+    const std::vector<StepOfRank> steps = StepsOf(0);
+    ASSERT_EQ(steps.size(), 6u);
+    EXPECT_GT(steps[0].item_calls, 0) << kind;
+    for (int i = 1; i < 5; ++i) EXPECT_EQ(steps[i].item_calls, steps[0].item_calls) << i + 1;
+    EXPECT_GT(steps[5].item_calls, steps[4].item_calls) << kind;
+  }
 }
 
 // Also with --drop-last.

@@ -5,10 +5,14 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -42,15 +46,17 @@ class TrainTest : public ::testing::Test {
     const Plan plan = MakePlan(options_, corpus_, /*world_size=*/1);
     absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*fingerprint=*/{}, alone);
     EXPECT_OK(saver.status());
-    done_ = Train(options_, corpus_, alone, no_run, *saver, stop_,
-                  [&](const StepReport& report) { reports.push_back(report); });
+    done_ = Train(
+        options_, corpus_, alone, no_run, *saver, stop_,
+        [&](const StepReport& report) { reports.push_back(report); }, lag_);
     return reports;
   }
 
   Options options_;
   Corpus corpus_;
   const StopSignal stop_;
-  bool done_ = false;  // whether the last training completed all steps
+  std::optional<size_t> lag_ = {};  // see ReadBack
+  bool done_ = false;               // whether the last training completed all steps
 };
 
 TEST_F(TrainTest, LearnsAShortText) {
@@ -135,6 +141,45 @@ TEST_F(TrainTest, DoesNotSaveNonFiniteWeights) {
                       Not(HasSubstr("--resume"))));
   }
   EXPECT_FALSE(std::filesystem::exists(dir.File("spoilt/checkpoint-00000001.safetensors")));
+}
+
+// As on a GPU, where the numbers of a step are read during the next one.
+TEST_F(TrainTest, LaterReadBackChangesNothing) {  // S34
+  const ranklog::testing::TempDir dir;
+  options_.steps = 8;
+  options_.val_every = 4;
+  options_.save_every = 3;
+  options_.save_dir = dir.path();
+  options_.keep = 3;
+  std::vector<StepReport> reports[2];
+  for (const size_t lag : {0, 1}) {
+    lag_ = lag;
+    options_.experiment_name = std::to_string(lag);
+    reports[lag] = Run();
+    ASSERT_EQ(reports[lag].size(), 8u);
+  }
+  for (size_t i = 0; i < 8; ++i) {
+    const StepReport &now = reports[0][i], &later = reports[1][i];
+    EXPECT_EQ(later.step, static_cast<int64_t>(i + 1));
+    EXPECT_EQ(later.loss, now.loss) << i + 1;
+    EXPECT_EQ(later.grad_norm, now.grad_norm) << i + 1;
+    EXPECT_EQ(later.lr, now.lr) << i + 1;
+    EXPECT_EQ(later.tokens, now.tokens) << i + 1;
+    EXPECT_EQ(later.epoch, now.epoch) << i + 1;
+    EXPECT_EQ(later.val_loss, now.val_loss) << i + 1;
+  }
+  for (const char* step : {"3", "6", "8"}) {
+    const auto read = [&](const char* name) {
+      return ReadCheckpoint(
+          dir.File(std::string(name) + "/checkpoint-0000000" + step + ".safetensors"));
+    };
+    ASSERT_OK_AND_ASSIGN(const Checkpoint now, read("0"));
+    ASSERT_OK_AND_ASSIGN(const Checkpoint later, read("1"));
+    EXPECT_EQ(later.train_loss, now.train_loss) << step;
+    ASSERT_EQ(later.tensors.size(), now.tensors.size());
+    for (const auto& [name, value] : now.tensors)
+      EXPECT_TRUE(later.tensors.at(name).equal(value)) << step << " " << name;
+  }
 }
 
 TEST_F(TrainTest, SameSeedGivesSameLosses) {

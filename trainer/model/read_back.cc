@@ -20,7 +20,8 @@ struct ReadBack::Slot {
 #endif
 };
 
-ReadBack::ReadBack(c10::Device device, size_t lag) : device_(device), lag_(lag) {}
+ReadBack::ReadBack(c10::Device device, std::optional<size_t> lag)
+    : device_(device), lag_(lag.value_or(device.is_cuda() ? 1 : 0)) {}
 ReadBack::~ReadBack() = default;
 
 void ReadBack::Push(int64_t step, const at::Tensor& values) {

@@ -28,9 +28,9 @@ class ReadBack {
     std::vector<float> values;
   };
 
-  // `lag`: how many steps may be queued after the one that is read.
-  explicit ReadBack(c10::Device device) : ReadBack(device, device.is_cuda() ? 1 : 0) {}
-  ReadBack(c10::Device device, size_t lag);
+  // `lag`: how many steps may be queued after the one that is read. Default: one on a GPU, none on
+  // a CPU.
+  explicit ReadBack(c10::Device device, std::optional<size_t> lag = {});
   ~ReadBack();
 
   // `values`: (n), float32, on the device. Returns before they are computed.
