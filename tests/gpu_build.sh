@@ -10,12 +10,14 @@ Usage: tests/gpu_build.sh [--torch SITE_PACKAGES]
 Builds the trainer with CUDA and NCCL in build/gpu, with g++ only, against a PyTorch wheel and the CUDA wheels that it requires:
 3 GB, downloaded once for all clones (tests/interop/venv.sh). The test then depends on the machine:
 
-  no GPU   --comm nccl reports what is missing, --comm auto trains on the CPU and reports that, and the trainer's tests over
-           Gloo pass
+  no GPU   --comm nccl reports what is missing, --comm auto trains on the CPU and reports that, and two ranks of this PyTorch's
+           torchrun train over Gloo
   GPUs     two ranks, or one on a single GPU, train over NCCL: the gradients are equal on all ranks, and up to rounding equal to
            those of Gloo on the CPU; then ranklog-train trains in float32 and bfloat16, and the loss falls
 
-  --torch SITE_PACKAGES  use the PyTorch in this folder, which also has its CUDA wheels, instead
+On each machine, the trainer's tests over Gloo pass.
+
+  --torch SITE_PACKAGES  use the PyTorch in this folder, which also has its CUDA wheels, instead; python3 must be able to import it
 
 JOBS is the number of files to compile at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
 TEXT
@@ -58,6 +60,13 @@ trap 'rm -rf "$work"' EXIT
 export RANKLOG_START_DAEMON=false RANKLOG_ADDRESS=unix:$work/none.sock RANKLOG_SPOOL_DIR=$work RANKLOG_FINISH_TIMEOUT_MS=0
 short=(--seq-len 64 --batch-size 4 --val-every 0)
 
+torchrun() { PYTHONPATH=$packages "$python" -m torch.distributed.run --standalone --no-python "$@"; }
+
+tests_over_gloo() {
+  say "tests over Gloo"
+  CUDA_VISIBLE_DEVICES="" ctest --test-dir build/gpu -L '^trainer$' -j $((2 * jobs)) --output-on-failure --no-tests=error
+}
+
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
 if [ "$gpus" = 0 ]; then
   say "no GPU: what is missing"
@@ -69,8 +78,11 @@ if [ "$gpus" = 0 ]; then
   "$train" --comm auto "${short[@]}" --steps 2 --nproc-per-node 2 >"$work/auto" 2>&1 || { cat "$work/auto"; fail "--comm auto failed"; }
   cat "$work/auto"
   grep -q 'on the CPU over Gloo.*NVIDIA' "$work/auto" || fail "--comm auto does not say that it took the CPU"
-  say "tests over Gloo"
-  ctest --test-dir build/gpu -L '^trainer$' -j $((2 * jobs)) --output-on-failure --no-tests=error
+  say "no GPU: two ranks of torchrun over Gloo"
+  torchrun --nproc-per-node 2 "$train" --comm gloo "${short[@]}" --steps 3 >"$work/gloo" 2>&1 || { cat "$work/gloo"; fail "torchrun failed"; }
+  cat "$work/gloo"
+  grep -q 'step 3/3' "$work/gloo" || fail "the ranks of torchrun did not take three steps"
+  tests_over_gloo
   exit
 fi
 
@@ -78,7 +90,7 @@ ranks=$((gpus < 2 ? 1 : 2))
 say "$gpus GPUs: gradients of $ranks ranks"
 for comm in gloo nccl; do
   mkdir "$work/$comm"
-  "$python" -m torch.distributed.run --standalone --no-python --nproc-per-node $ranks build/gpu/tests/gradient_rank "$work/$comm" $comm
+  torchrun --nproc-per-node $ranks build/gpu/tests/gradient_rank "$work/$comm" $comm
 done
 "$python" - "$work" $ranks <<'PYTHON'
 import array, math, pathlib, sys
@@ -91,8 +103,11 @@ for step in range(steps):
     for rank in range(1, ranks):
         assert nccl == read("nccl", step, rank), f"step {step}: ranks 0 and {rank} differ over NCCL"
     distance = math.dist(nccl, gloo) / math.hypot(*gloo)
-    print(f"step {step}: {ranks} ranks equal over NCCL; relative distance to Gloo {distance:.1e}")
+    equal = f"{ranks} ranks equal" if ranks > 1 else "one rank"
+    print(f"step {step}: {equal} over NCCL; relative distance to Gloo {distance:.1e}")
     assert distance < 1e-4, "NCCL and Gloo differ by more than rounding"
+if ranks == 1:
+    print("with one GPU, NCCL connects one rank to itself: whether ranks are equal over NCCL needs two GPUs")
 PYTHON
 for dtype in float32 bfloat16; do
   say "training in $dtype"
@@ -100,3 +115,4 @@ for dtype in float32 bfloat16; do
   loss=$(grep -o 'train/loss [0-9.]*' "$work/$dtype" | tail -n 1 | cut -d ' ' -f 2)
   "$python" -c "import sys; sys.exit(not $loss < 3.5)" || fail "the loss is $loss after 200 steps"
 done
+tests_over_gloo

@@ -89,6 +89,18 @@ TEST_F(ProcessGroupOfThreadsTest, HostedStoreListensOnLoopback) {
             !loopback);
 }
 
+TEST_F(ProcessGroupOfThreadsTest, GroupOfOneConnectsOnRequest) {
+  ASSERT_OK_AND_ASSIGN(const ProcessGroup alone, ProcessGroup::Join(At(0, 1), options_));
+  EXPECT_EQ(alone.c10d_group(), nullptr);
+  options_.connect_alone = true;
+  ASSERT_OK_AND_ASSIGN(ProcessGroup connected, ProcessGroup::Join(At(0, 1), options_));
+  ASSERT_NE(connected.c10d_group(), nullptr);
+  at::Tensor value = at::full({2}, 3.0);
+  connected.Sum(value);
+  EXPECT_EQ(value[1].item<double>(), 3.0);
+  connected.Leave();
+}
+
 TEST_F(ProcessGroupOfThreadsTest, NamesRanksThatDoNotConnect) {
   auto second = Join(2, 4);
   EXPECT_THAT(ProcessGroup::Join(At(0, 4), options_).status(),

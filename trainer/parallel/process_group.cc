@@ -87,7 +87,7 @@ struct ProcessGroup::Impl {
   absl::Duration timeout = absl::InfiniteDuration();
   StorePtr store;  // outlives the group, which holds connections through it
   std::optional<PeerWatch> watch;
-  GroupPtr group;  // null in a group of one
+  GroupPtr group;  // null in a group of one that did not connect
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -102,7 +102,7 @@ ProcessGroup ProcessGroup::Alone(const Placement& placement) {
 }
 
 absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const GroupOptions& options) {
-  if (at.world_size == 1) return Alone(options.placement);
+  if (at.world_size == 1 && !options.connect_alone) return Alone(options.placement);
   auto impl = std::make_unique<Impl>();
   try {
     impl->rank = at.rank;

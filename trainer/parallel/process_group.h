@@ -24,10 +24,12 @@ struct GroupOptions {
   // How long a rank waits for the others: at the rendezvous, and in each collective. Must exceed
   // the longest step and checkpoint.
   absl::Duration timeout = absl::Seconds(120);
+  // A group of one connects too, for a test on a machine with one GPU.
+  bool connect_alone = false;
 };
 
 // The communication of a job's ranks: by Gloo, and between GPUs by NCCL. A group of one rank does
-// not communicate.
+// not communicate, unless GroupOptions::connect_alone is set.
 //
 // Collective calls must come in the same order on all ranks, from one thread. They throw what
 // LibTorch throws: within a second after another rank died, and after the timeout if a rank hangs.
@@ -78,7 +80,7 @@ class ProcessGroup {
   void ReportFailure(const std::string& error) const;
   std::string Blame(const std::string& error) const;
 
-  // Null in a group of one.
+  // Null in a group of one that did not connect.
   c10d::ProcessGroup* c10d_group() const;
 
  private:
