@@ -25,6 +25,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -413,8 +414,12 @@ TEST_F(ResumeTest, TorchrunReportsRankError) {  // S33
   for (const std::string& argument : Command("error", {})) command.push_back(argument);
   const Finished run = RunToEnd(command, Environment());
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.output, AllOf(HasSubstr("Root Cause"),
-                                HasSubstr("rank 0: cannot create " + dir_.File("out"))));
+  // Above its report are the messages of the ranks on stderr, with the same reason.
+  const size_t report = run.output.find("Root Cause (first observed failure)");
+  ASSERT_NE(report, kNowhere) << run.output;
+  EXPECT_THAT(run.output.substr(report),
+              AllOf(HasSubstr("error_file: " + dir_.File("logs") + "/"),
+                    ContainsRegex("traceback *: rank 0: cannot create " + dir_.File("out"))));
 }
 
 }  // namespace
