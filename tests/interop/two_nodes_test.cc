@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -37,6 +38,7 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -70,6 +72,13 @@ std::string Quoted(const std::vector<std::string>& command) {
 std::vector<pid_t> ChildrenOf(pid_t process) {
   std::ifstream file(absl::StrCat("/proc/", process, "/task/", process, "/children"));
   return {std::istream_iterator<pid_t>(file), {}};
+}
+
+bool HasCheckpoint(const std::string& experiment) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(experiment, error))
+    if (entry.path().extension() == ".safetensors") return true;
+  return false;
 }
 
 class TwoNodesTest : public ::testing::Test {
@@ -117,6 +126,7 @@ class TwoNodesTest : public ::testing::Test {
     int steps = 20;
     int max_restarts = 0;
     std::string save_dir = "";  // continues the run of an earlier start; both nodes see it
+    int save_every = 1000;
   };
   ChildProcess Agent(int node, const Job& job) const {
     ChildProcess::Options options = RankOptions();
@@ -130,7 +140,7 @@ class TwoNodesTest : public ::testing::Test {
     command.insert(command.end(), train.begin(), train.end());
     if (!job.save_dir.empty()) {
       command.insert(command.end(), {"--save-dir", job.save_dir, "--experiment-name", "elastic",
-                                     "--resume", "--save-every", "1000"});
+                                     "--resume", "--save-every", absl::StrCat(job.save_every)});
     }
     return ChildProcess(lan_->On(kNodes[node], command), options);
   }
@@ -169,6 +179,21 @@ class TwoNodesTest : public ::testing::Test {
       ASSERT_TRUE(row.contains("train/loss")) << run_id;
     }
     EXPECT_EQ(ParseExtendedJson(run.config)["node"]["value"], node) << run_id;
+  }
+
+  // Waits until the server has rows of both nodes' runs. Returns the ids of the runs.
+  std::vector<std::string> RunsThatBothDeliver() const {
+    EXPECT_TRUE(wandb_->WaitFor(
+        [](const std::map<std::string, FakeWandb::Run>& runs) {
+          return runs.size() == 2 && std::all_of(runs.begin(), runs.end(), [](const auto& run) {
+                   return run.second.history.size() > 10;
+                 });
+        },
+        kPatience));
+    std::vector<std::string> ids;
+    for (const auto& [id, run] : wandb_->runs()) ids.push_back(id);
+    EXPECT_THAT(ids, ElementsAre(EndsWith("-0"), EndsWith("-2")));
+    return ids;
   }
 
   // The two local ranks of each node were started twice, and each step arrived once.
@@ -255,17 +280,25 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
   EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
 }
 
-// No checkpoint was saved, so the ranks start from the beginning. The steps that the server already
-// has do not change.
+// All ranks resume from the checkpoint that rank 0 wrote. The steps that the server already has do
+// not change.
 TEST_F(TwoNodesTest, KilledRankRestartsAllRanks) {  // S41
-  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 150, .max_restarts = 1});
-  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
+  const TempDir save_dir;
+  std::vector<ChildProcess> agents = Agents({.strategy = "node",
+                                             .steps = 150,
+                                             .max_restarts = 1,
+                                             .save_dir = save_dir.path(),
+                                             .save_every = 20});
+  const std::vector<std::string> ids = RunsThatBothDeliver();
+  ASSERT_THAT(ids, SizeIs(2)) << agents[0].Output();
+  ASSERT_TRUE(WaitFor([&] { return HasCheckpoint(save_dir.File("elastic")); }, kPatience))
       << agents[0].Output();
   ASSERT_THAT(ChildrenOf(agents[1].pid()), SizeIs(2));
   kill(ChildrenOf(agents[1].pid()).front(), SIGKILL);
   ExpectDone(agents);
-  EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
-  ExpectTwoAttempts(kRuns, 150);
+  EXPECT_THAT(agents[0].Output() + agents[1].Output(), HasSubstr("resuming after step "));
+  EXPECT_THAT(RunsOnce(ids), ElementsAreArray(ids));
+  ExpectTwoAttempts({ids[0], ids[1]}, 150);
 }
 
 // A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
@@ -276,15 +309,8 @@ TEST_F(TwoNodesTest, DISABLED_NewAgentJoinsAfterNodeFailure) {  // S41; 2026-11-
   const Job job = {
       .strategy = "node", .steps = 300, .max_restarts = 3, .save_dir = save_dir.path()};
   std::vector<ChildProcess> agents = Agents(job);
-  const auto both_deliver = [](const std::map<std::string, FakeWandb::Run>& runs) {
-    return runs.size() == 2 && std::all_of(runs.begin(), runs.end(), [](const auto& run) {
-             return run.second.history.size() > 10;
-           });
-  };
-  ASSERT_TRUE(wandb_->WaitFor(both_deliver, kPatience)) << agents[0].Output();
-  std::vector<std::string> ids;
-  for (const auto& [id, run] : wandb_->runs()) ids.push_back(id);
-  ASSERT_THAT(ids, ElementsAre(EndsWith("-0"), EndsWith("-2")));
+  const std::vector<std::string> ids = RunsThatBothDeliver();
+  ASSERT_THAT(ids, SizeIs(2)) << agents[0].Output();
   const std::vector<pid_t> ranks = ChildrenOf(agents[1].pid());
   ASSERT_THAT(ranks, SizeIs(2));
   agents[1].Kill();
