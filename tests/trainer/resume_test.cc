@@ -108,12 +108,12 @@ class ResumeTest : public ::testing::Test {
     return curve;
   }
   void ExpectTheWholeCurve(const std::string& run_id, const std::map<int64_t, std::string>& whole) {
-    const std::map<int64_t, std::string> curve = Curve(run_id);
-    EXPECT_THAT(curve, SizeIs(60));
+    const std::map<int64_t, std::string> curve = Curve(run_id, static_cast<int64_t>(whole.size()));
+    EXPECT_THAT(curve, SizeIs(whole.size()));
     for (const auto& [step, text] : whole)
       EXPECT_EQ(curve.count(step) ? curve.at(step) : "absent", text) << "step " << step;
     const json shown = json::parse(Ranklog({"show", run_id, "--json"}).output);
-    EXPECT_EQ(shown["metrics"]["train/loss"]["count"], 60);
+    EXPECT_EQ(shown["metrics"]["train/loss"]["count"], whole.size());
     const Finished verified = Ranklog({"verify", run_id});
     EXPECT_EQ(verified.code, 0) << verified.output;
   }
@@ -137,16 +137,18 @@ class ResumeTest : public ::testing::Test {
 class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<const char*> {
  protected:
   std::vector<std::string> With(std::vector<std::string> more) const {
-    more.insert(more.begin(), {"--nproc-per-node", GetParam()});
+    more.insert(more.begin(), {"--nproc-per-node", GetParam(), "--steps", std::to_string(Steps())});
     return more;
   }
+  // Enough for two stops. Three ranks, which start slowly, stop once.
+  int64_t Steps() const { return GetParam() == std::string("3") ? 60 : 120; }
 };
 
 // It stops in the middle of an epoch, after the end of an epoch, and when val/loss is due.
 TEST_P(ResumeRanksTest, LossesMatchUninterruptedTraining) {
   ASSERT_EQ(Train("whole", With({})).code, 0);
-  const auto whole = Curve(Runs("whole")[0]["run_id"]);
-  ASSERT_THAT(whole, SizeIs(60));
+  const auto whole = Curve(Runs("whole")[0]["run_id"], Steps());
+  ASSERT_THAT(whole, SizeIs(Steps()));
   EXPECT_EQ(Checkpoints("whole"), 3u);
 
   ChildProcess first(Command("parts", With({"--resume"})), Environment());
@@ -154,12 +156,12 @@ TEST_P(ResumeRanksTest, LossesMatchUninterruptedTraining) {
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 75) << first.Output();
   EXPECT_THAT(first.Output(), HasSubstr("stopped by a signal"));
-  if (std::stoi(GetParam()) <= 2) {  // more ranks start slowly
+  if (Steps() > 60) {
     ChildProcess second(Command("parts", With({"--resume"})), Environment());
-    ASSERT_TRUE(WaitFor([&] { return second.Output().find("/60") != std::string::npos; }))
+    ASSERT_TRUE(WaitFor([&] { return second.Output().find("/120") != std::string::npos; }))
         << second.Output();
     second.Signal(SIGUSR1);
-    EXPECT_THAT(second.Wait(), ::testing::AnyOf(75, 0)) << second.Output();
+    EXPECT_EQ(second.Wait(), 75) << second.Output();
   }
   const Finished last = Train("parts", With({"--resume"}));
   EXPECT_EQ(last.code, 0) << last.output;
@@ -174,25 +176,32 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2", "3"
                          [](const auto& info) { return std::string("Of") + info.param; });
 
 TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
-  const std::vector<std::string> ranks = {"--nproc-per-node", "2", "--resume"};
-  ASSERT_EQ(Train("whole", ranks).code, 0);
-  const auto whole = Curve(Runs("whole")[0]["run_id"]);
+  const std::vector<std::string> command = {"--nproc-per-node", "2", "--resume", "--steps", "120",
+                                            "--save-every",     "10"};
+  ASSERT_EQ(Train("whole", command).code, 0);
+  const auto whole = Curve(Runs("whole")[0]["run_id"], 120);
   std::mt19937 random(20261123);  // the machine's timing is random as well
+  int killed_training = 0;
   for (int kill = 0; kill < 10; ++kill) {
-    ChildProcess training(Command("killed", ranks), Environment());
-    if (kill % 2 == 0) {  // while it trains; else while it starts
-      ASSERT_TRUE(WaitFor([&] { return training.Output().find("training tiny") != kNowhere; }));
+    ChildProcess training(Command("killed", command), Environment());
+    const auto printed = [&](const char* text) { return training.Output().find(text) != kNowhere; };
+    const bool trains = kill % 2 == 0;  // else it starts
+    if (trains) {
+      ASSERT_TRUE(WaitFor([&] { return printed("\nstep "); })) << training.Output();
     }
-    training.Wait(absl::Milliseconds(random() % 400));
+    training.Wait(absl::Milliseconds(random() % (trains ? 150 : 400)));
+    killed_training += printed("\nstep ") && !printed("step 120/120");
     training.Kill();  // the ranks die with their launcher
   }
-  const Finished last = Train("killed", ranks);
+  EXPECT_GE(killed_training, 3);
+  const Finished last = Train("killed", command);
   ASSERT_EQ(last.code, 0) << last.output;
   std::vector<json> runs = Runs("killed");
   // A start that was killed before its run's id was in run.json has logged no row to that run.
   std::erase_if(runs, [](const json& run) { return run["rows"] == 0; });
   ASSERT_THAT(runs, SizeIs(1));
   ExpectTheWholeCurve(runs[0]["run_id"], whole);
+  EXPECT_GT(runs[0]["replayed_rows"], 0);  // of the steps between a checkpoint and a kill
 }
 
 TEST_F(ResumeTest, RunIdIsStoredBeforeFirstRow) {
