@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
@@ -131,33 +130,6 @@ TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
                                     StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),
                                     HasSubstr("ranklog-train: rank 0 (pid ")));
   EXPECT_THAT(ranklog::testing::FileContent(dir_.File("error.json")), HasSubstr("it has 5 tokens"));
-}
-
-TEST_F(TrainProgramTest, TokensAreBuiltOnceAndReused) {  // S29
-  SKIP_WITHOUT(std::filesystem::exists(std::filesystem::path(RANKLOG_TRAIN).parent_path() /
-                                       "../libexec/ranklog/ranklog-bpe"),
-               "ranklog-bpe: libsentencepiece-dev is not installed");
-  const std::vector<std::string> arguments = {"--tokenizer",  "bpe:600", "--nproc-per-node", "2",
-                                              "--steps",      "2",       "--seq-len",        "16",
-                                              "--batch-size", "2",       "--val-every",      "0"};
-  const Finished first = Train(arguments);
-  EXPECT_EQ(first.code, 0) << first.output;
-  EXPECT_THAT(first.output, AllOf(HasSubstr("training the tokenizer bpe:600"),
-                                  HasSubstr(" made in "), HasSubstr("step 2/2")));
-  EXPECT_EQ(first.output.find("training the tokenizer"),
-            first.output.rfind("training the tokenizer"));
-  const Finished second = Train(arguments);
-  EXPECT_EQ(second.code, 0) << second.output;
-  EXPECT_THAT(second.output, AllOf(HasSubstr("from the cache: " + dir_.File("cache/ranklog/")),
-                                   Not(HasSubstr("training the tokenizer"))));
-}
-
-TEST_F(TrainProgramTest, ReportsUnwritableCache) {
-  std::ofstream(dir_.File("file")) << "no directory";
-  const Finished refused =
-      Train({"--tokenizer", "bpe:600", "--cache-dir", dir_.File("file"), "--steps", "1"});
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.output, AllOf(HasSubstr(dir_.File("file")), HasSubstr("--cache-dir")));
 }
 
 TEST_F(TrainProgramTest, TwoRankTrainingPrintsNextCommand) {
