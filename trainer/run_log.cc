@@ -63,6 +63,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
   return {{"data", facts.data_source},
           {"model", o.model},
           {"tokenizer", o.tokenizer.name()},
+          {"cache_dir", o.cache_dir},
           {"drop_last", o.drop_last},
           {"pad_vocab", o.pad_vocabulary},
           {"vocabulary", facts.vocabulary},

@@ -11,10 +11,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
@@ -72,6 +75,22 @@ TEST_F(TrainProgramTest, HelpShowsExamples) {
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.output, HasSubstr("Examples:"));
   EXPECT_EQ(Train({"--version"}).code, 0);
+}
+
+TEST_F(TrainProgramTest, ConfigHasEveryOption) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : RunConfig(Options(), Plan(), {})) keys.insert(key);
+  // The first three are in the run itself.
+  const std::set<std::string> left_out = {"project", "group", "log_strategy", "help", "version"};
+  const std::string help = Train({"--help"}).output;
+  const std::regex option("\n +(?:-[a-z],)?--([a-z-]+)");
+  int options = 0;
+  for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found) {
+    const std::string key = absl::StrReplaceAll(found->str(1), {{"-", "_"}});
+    options += left_out.count(key) == 0;
+    EXPECT_TRUE(keys.count(key) + left_out.count(key) == 1) << key;
+  }
+  EXPECT_GT(options, 25);
 }
 
 TEST_F(TrainProgramTest, WrongUsageIsTwo) {
