@@ -1,4 +1,5 @@
-# The C++ examples in the READMEs are exact copies of compiled files: cmake -DROOT=<source tree> -P tests/readme.cmake
+# The C++ examples in the READMEs are exact copies of compiled files, and the loop that trainer/README.md shows to its readers is
+# short: cmake -DROOT=<source tree> -P tests/readme.cmake
 cmake_minimum_required(VERSION 3.25)
 function(shows readme source)
   file(READ ${ROOT}/${readme} text)
@@ -11,3 +12,10 @@ endfunction()
 shows(README.md client/example.cc)
 shows(client/README.md client/example.cc)
 shows(trainer/README.md trainer/example.cc)
+
+file(READ ${ROOT}/trainer/train.cc loop)
+string(REGEX MATCHALL "\n" lines "${loop}")
+list(LENGTH lines count)
+if(NOT count GREATER 100 OR NOT count LESS 200)
+  message(SEND_ERROR "trainer/train.cc has ${count} lines, not 101 to 199: split it, so that a reader takes it in as a whole")
+endif()
