@@ -220,6 +220,21 @@ TEST_F(ResumeTest, RunIdIsStoredBeforeFirstRow) {
   EXPECT_EQ(run_file()["settled"], true);
 }
 
+// The training waits for the stopped daemon. So the signal comes before the first step.
+TEST_F(ResumeTest, StopBeforeFirstStepAsksForResume) {
+  node_.daemon().Signal(SIGSTOP);
+  ChildProcess training(Command("early", {}), Environment());
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(dir_.File("out/early/run.json")); }))
+      << training.Output();
+  training.Signal(SIGTERM);
+  node_.daemon().Signal(SIGCONT);
+  EXPECT_EQ(training.Wait(), 75) << training.Output();
+  EXPECT_THAT(training.Output(),
+              HasSubstr("stopped by a signal before its first step; no checkpoint exists yet, the "
+                        "same command with --resume starts at step 1\n"));
+  EXPECT_EQ(Checkpoints("early"), 0u);
+}
+
 TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   ASSERT_EQ(Train("again", {"--steps", "5"}).code, 0);
   const std::string first = Runs("again")[0]["run_id"];
