@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -125,33 +126,52 @@ void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
 BENCHMARK_CAPTURE(BM_TrainOverPython, tiny, Tiny())->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_TrainOverPython, small, Small())->Iterations(1)->Unit(benchmark::kMillisecond);
 
+struct Estimate {
+  double value = 0;
+  double error = 0;  // the standard error
+};
+
+// The median of independent values. Two thirds of repeated medians lie between the values that are
+// half of sqrt(n) places below and above the middle, whatever the distribution.
+Estimate MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const double middle = static_cast<double>(values.size() - 1) / 2,
+               places = std::min(std::sqrt(static_cast<double>(values.size())) / 2, middle);
+  const double below = values[std::lround(middle - places)],
+               above = values[std::lround(middle + places)];
+  return {Median(std::move(values)), (above - below) / 2};
+}
+
 // The cost of ten metrics per rank and step: in percent of a step's time, in percent of the CPU
 // time of the job's processes, and the CPU time of other processes in percent of a core.
 struct Cost {
-  double step_percent = 0;
-  double cpu_percent = 0;
+  Estimate step_percent;
+  Estimate cpu_percent;
   double service_percent = 0;
 };
 
-// The same processes log in every second turn, so that nothing else differs. `service` returns the
-// CPU time of the processes that take the rows.
+// The same processes log in every second turn, so that nothing else differs. The turns are short:
+// the speed of a machine drifts from second to second, which a pair of short turns does not notice.
+// The rows of a step may be sent during the next step. So the first step of a turn is not measured.
+// `service` returns the CPU time of the processes that take the rows.
 Cost CostOfLogging(TimedJob& job, const std::function<double()>& service) {
-  const int steps = SizeOf(10, 1), pairs = SizeOf(20, 1);
+  const int steps = SizeOf(3, 1), pairs = SizeOf(80, 1);
   job.Take(kWarmUp, /*log=*/true);
   std::vector<double> step, cpu;
   double served = 0, seconds = 0;
   for (int pair = 0; pair < pairs; ++pair) {
     Turn plain, log;
-    if (pair % 2 == 0) plain = job.Take(steps);
-    const double before = service();
-    log = job.Take(steps, /*log=*/true);
-    served += service() - before;
-    if (pair % 2 == 1) plain = job.Take(steps);
-    step.push_back(log.seconds / plain.seconds - 1);
-    cpu.push_back(log.cpu_seconds / plain.cpu_seconds - 1);
+    for (const bool logs : {pair % 2 == 1, pair % 2 == 0}) {
+      job.Take(1, logs);
+      const double before = service();
+      (logs ? log : plain) = job.Take(steps, logs);
+      if (logs) served += service() - before;
+    }
+    step.push_back(100 * (log.seconds / plain.seconds - 1));
+    cpu.push_back(100 * (log.cpu_seconds / plain.cpu_seconds - 1));
     seconds += log.seconds;
   }
-  return {100 * Median(step), 100 * Median(cpu), 100 * served / seconds};
+  return {MedianOf(std::move(step)), MedianOf(std::move(cpu)), 100 * served / seconds};
 }
 
 Cost CostOfRanklog() {
@@ -206,16 +226,20 @@ std::optional<Cost> CostOfWandb() {
   });
 }
 
-// Users switch off a log that slows the training noticeably.
+// Users switch off a log that slows the training noticeably. *_error: the standard error of a figure.
 void BM_TrainLogging(benchmark::State& state) {
   for (auto _ : state) {
     const Cost cost = CostOfRanklog();
-    AtMost(state, "step_percent", cost.step_percent, 1);
-    AtMost(state, "cpu_percent", cost.cpu_percent, 1);
+    AtMost(state, "step_percent", cost.step_percent.value, 1);
+    AtMost(state, "cpu_percent", cost.cpu_percent.value, 1);
+    state.counters["step_error"] = cost.step_percent.error;
+    state.counters["cpu_error"] = cost.cpu_percent.error;
     state.counters["daemon_percent"] = cost.service_percent;
     if (const std::optional<Cost> wandb = CostOfWandb()) {
-      state.counters["wandb_step_percent"] = wandb->step_percent;
-      state.counters["wandb_cpu_percent"] = wandb->cpu_percent;
+      state.counters["wandb_step_percent"] = wandb->step_percent.value;
+      state.counters["wandb_step_error"] = wandb->step_percent.error;
+      state.counters["wandb_cpu_percent"] = wandb->cpu_percent.value;
+      state.counters["wandb_cpu_error"] = wandb->cpu_percent.error;
       state.counters["wandb_service_percent"] = wandb->service_percent;
     } else if (std::getenv("CI") != nullptr) {
       state.SkipWithError("absent: PyTorch (package python3-torch), or W&B's SDK");
