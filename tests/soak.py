@@ -2,12 +2,14 @@
 """Runs the long trials and judges their figures. See --help."""
 
 import argparse
+import array
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 SOURCES = pathlib.Path(__file__).resolve().parent.parent
@@ -27,6 +29,7 @@ EPILOG = """Trials:
   fuzz            the fuzz targets, side by side, for MINUTES
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
+  gpt2            GPT-2 with 124 million parameters trains, stops, and resumes; takes 3 GB of memory, and 3 GB of the disk of BUILD
   gpu_build       the trainer with CUDA and NCCL, against PyTorch's wheels; trains where there are GPUs
 
 In addition to three times MINUTES, they take about 40 minutes on two cores, with the builds of the fuzz targets, for clang-tidy and for
@@ -187,6 +190,26 @@ class Soak:
             failures.append((f"ended with code {code}", log))
         return []
 
+    def gpt2(self, trial, failures):
+        train = self.build / "bin" / "ranklog-train"
+        if not train.exists():
+            raise FileNotFoundError(f"{train} is not built")
+        with tempfile.TemporaryDirectory(dir=self.logs) as directory:
+            tokens = pathlib.Path(directory, "tokens.bin")  # of GPT-2, so that the vocabulary is complete
+            tokens.write_bytes(array.array("H", (i * i % 50257 for i in range(4096))).tobytes())
+            command = [train, "--data", tokens, "--model", "gpt2", "--batch-size", "1", "--seq-len", "64", "--val-every", "0",
+                       "--save-dir", directory, "--experiment-name", "gpt2", "--keep", "1", "--resume"]
+            for log, steps, text in ((f"{trial}.start", 2, "step 2/2"), (trial, 3, "resuming after step 2")):
+                [(code, log)] = self.run(log, [[*command, "--steps", str(steps)]], LIMIT, {"WANDB_MODE": "disabled"})
+                if code != 0:
+                    failures.append((f"ended with code {code}", log))
+                elif text not in log.read_text(errors="replace"):
+                    failures.append((f"did not print '{text}'", log))
+            saved = pathlib.Path(directory, "gpt2", "checkpoint-00000003.safetensors")
+            size = saved.stat().st_size if saved.exists() else 0
+        # The weights and AdamW's two moments, of four bytes each.
+        return [figures.Figure("parameters in the checkpoint", size / 12e6, "million", at_least=124.4)]
+
     def gpu_build(self, trial, failures):
         [(code, log)] = self.run(trial, [["tests/gpu_build.sh"]], LIMIT)
         if code != 0:
@@ -197,7 +220,7 @@ class Soak:
 TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
           "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
           "two_nodes": Soak.long_test,
-          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems, "gpu_build": Soak.gpu_build}
+          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems, "gpt2": Soak.gpt2, "gpu_build": Soak.gpu_build}
 
 
 def main():
