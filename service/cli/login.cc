@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
@@ -59,11 +59,6 @@ struct LoginFlags {
   std::string base_url;
   bool no_check = false;
 };
-
-std::string Variable(const char* name) {
-  const char* const value = getenv(name);
-  return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
-}
 
 // Terminal settings before ReadKey() disabled the echo, for the signal handler.
 termios typed_with{};

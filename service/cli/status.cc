@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "service/base/environment.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/output/json_text.h"
@@ -60,8 +60,7 @@ std::string Redrawn(const std::string& page) {
 }
 
 bool CanRedraw(const Terminal& terminal) {
-  const char* const term = std::getenv("TERM");
-  return terminal.interactive && (term == nullptr || absl::string_view(term) != "dumb");
+  return terminal.interactive && Variable("TERM") != "dumb";
 }
 
 void Show(const Overview& overview, const StatusFlags& flags) {

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include "absl/time/time.h"
 #include "ranklog/v1/places.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/standard_descriptors.h"
 #include "service/daemon/config/config.h"
 #include "service/daemon/daemon.h"
@@ -238,8 +238,5 @@ int main(int argc, char** argv) {
   if (const absl::Status enough = ranklog::daemon::CheckDescriptors(); !enough.ok()) {
     return CannotStart(enough, background);
   }
-  const char* notify = getenv("NOTIFY_SOCKET");
-  const std::string systemd = notify == nullptr ? "" : notify;
-
-  return Serve(parsed.config, systemd, ending, background);
+  return Serve(parsed.config, ranklog::Variable("NOTIFY_SOCKET"), ending, background);
 }

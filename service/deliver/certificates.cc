@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/base/environment.h"
 
 namespace ranklog::deliver {
 namespace {
@@ -39,7 +39,7 @@ Certificates Named(const CertificateVariables& variables) {
 CertificateVariables OwnCertificateVariables() {
   CertificateVariables variables;
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"}) {
-    if (const char* const value = std::getenv(name)) variables[name] = value;
+    if (std::string value = Variable(name); !value.empty()) variables[name] = std::move(value);
   }
   return variables;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -16,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
+#include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/netrc.h"
@@ -65,11 +65,6 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   return absl::optional<std::string>(std::move(text));
 }
 
-std::string FromVariable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 absl::Status CheckWandbKey(absl::string_view key) {
@@ -85,21 +80,21 @@ absl::Status CheckWandbKey(absl::string_view key) {
 
 CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
   Options options;
-  options.environment_key = std::string(absl::StripAsciiWhitespace(FromVariable("WANDB_API_KEY")));
-  const std::string home = FromVariable("HOME");
-  if (std::string netrc = FromVariable("NETRC"); !netrc.empty()) {
+  options.environment_key = Variable("WANDB_API_KEY");
+  const std::string home = Variable("HOME");
+  if (std::string netrc = Variable("NETRC"); !netrc.empty()) {
     if (absl::StartsWith(netrc, "~/")) netrc = absl::StrCat(home, netrc.substr(1));
     options.netrc = {netrc};
   } else if (!home.empty()) {
     options.netrc = {home + "/.netrc", home + "/_netrc"};
   }
   options.files = {state_dir + "/credentials"};
-  if (const std::string config = FromVariable("XDG_CONFIG_HOME"); !config.empty()) {
+  if (const std::string config = Variable("XDG_CONFIG_HOME"); !config.empty()) {
     options.files.push_back(config + "/ranklog/credentials");
   } else if (!home.empty()) {
     options.files.push_back(home + "/.config/ranklog/credentials");
   }
-  if (const std::string passed = FromVariable("CREDENTIALS_DIRECTORY"); !passed.empty()) {
+  if (const std::string passed = Variable("CREDENTIALS_DIRECTORY"); !passed.empty()) {
     options.passed = {passed + "/credentials"};
   }
   return options;

@@ -344,6 +344,32 @@ TEST(DaemonTest, ReportsWhyItCannotStart) {
       HasSubstr("cannot start: " + open + " is accessible to other users; run: chmod 700 " + open));
 }
 
+// Else ranks would look for the daemon at another address than the one where it listens.
+TEST(DaemonTest, AllProgramsIgnoreWhiteSpaceAroundVariables) {
+  const TempDir dir;
+  const ChildProcess::Options options = {
+      .environment = {{"RANKLOG_ADDRESS", "unix:" + dir.File("d.sock") + "\n"},
+                      {"RANKLOG_STATE_DIR", dir.File("state") + " \n"},
+                      {"RANKLOG_SPOOL_DIR", dir.path() + "\n"},
+                      {"RANKLOG_START_DAEMON", "0\n"},
+                      {"RANKLOG_DESTINATIONS", "local\n"},
+                      {"RANKLOG_RUN_ID", "job\n"}},
+      .unset = {},
+      .output = ""};
+  {
+    ChildProcess daemon({RANKLOGD}, options);
+    ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(dir.File("d.sock")); }))
+        << daemon.Output();
+    const Finished rank = RunToEnd({LOGGING_RANK, "10"}, options);
+    EXPECT_EQ(rank.code, 0) << rank.output;
+    EXPECT_THAT(RunToEnd({RANKLOG_CLI, "status"}, options).output,
+                AllOf(HasSubstr(dir.File("d.sock")), HasSubstr(dir.File("state"))));
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Output();
+  }
+  EXPECT_THAT(RunToEnd({RANKLOG_CLI, "runs"}, options).output, HasSubstr("job"));
+}
+
 TEST(DaemonTest, HelpAndVersionAreAnswered) {
   EXPECT_THAT(RunRanklogd({"--help"}).output, AllOf(HasSubstr("Examples"), HasSubstr("--drain")));
   EXPECT_EQ(RunRanklogd({"--version"}).code, 0);

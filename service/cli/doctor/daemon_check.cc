@@ -4,7 +4,6 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
+#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
@@ -103,11 +103,7 @@ Finding ReportNoDaemon(const std::string& address, const absl::Status& why) {
 }
 
 Finding CheckSocket(const Globals& globals) {
-  std::string address = globals.address;
-  if (const char* const named = std::getenv("RANKLOG_ADDRESS");
-      address.empty() && named != nullptr) {
-    address = named;
-  }
+  std::string address = globals.address.empty() ? Variable("RANKLOG_ADDRESS") : globals.address;
   if (address.empty()) {
     const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
     const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +19,7 @@
 #include "ranklog/v1/base_url.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/output/terminal.h"
@@ -44,15 +44,10 @@ constexpr uint64_t kSmallRing = v1::kDefaultRingBytes / 4;
 constexpr absl::Duration kTrackerPatience = absl::Seconds(5);  // short, because a user waits
 constexpr absl::Duration kClockSlack = absl::Minutes(5);
 
-std::string ShellVariable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // The first choice of a rank for its ring, as client/ring/spool.cc tries them. `skipped`: why it
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
-  if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
+  if (const std::string named = Variable("RANKLOG_SPOOL_DIR"); !named.empty()) {
     *skipped = v1::WhyUnusable({named, /*create=*/true});
     if (skipped->empty()) return named;
   }
@@ -79,7 +74,7 @@ std::string ProxyFor(const std::string& url) {
           ? std::vector<const char*>{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
           : std::vector<const char*>{"http_proxy", "all_proxy", "ALL_PROXY"};
   for (const char* name : names) {
-    std::string value = ShellVariable(name);
+    std::string value = Variable(name);
     if (value.empty()) continue;
     // Hides the password.
     const size_t scheme = value.find("://");
@@ -259,7 +254,7 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
     }
   }
   model::RunSettings settings;
-  settings.base_url = v1::WithoutUser(ShellVariable("WANDB_BASE_URL"));
+  settings.base_url = v1::WithoutUser(Variable("WANDB_BASE_URL"));
   const std::string usual = deliver::wandb::BaseUrlOf(settings);
   // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);

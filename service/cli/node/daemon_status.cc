@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,6 +20,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
@@ -141,9 +141,7 @@ std::string TimeoutText(int64_t pid, const std::string& address) {
 }
 
 std::vector<std::string> UsualAddresses() {
-  if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
-    return {address};
-  }
+  if (std::string named = Variable("RANKLOG_ADDRESS"); !named.empty()) return {std::move(named)};
   return StandardAddresses();
 }
 
@@ -249,10 +247,10 @@ absl::optional<SystemdUnit> UnitOf(int64_t pid) {
 
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
   std::vector<std::string> sockets;
-  const char* const named = std::getenv("RANKLOG_ADDRESS");
+  const std::string named = Variable("RANKLOG_ADDRESS");
   if (!address.empty()) {
     sockets.push_back(address);
-  } else if (named != nullptr && *named != 0) {
+  } else if (!named.empty()) {
     sockets.push_back(named);
   } else {
     for (const v1::PrivateDir& dir : v1::StandardDirs()) {

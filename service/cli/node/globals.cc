@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 #include "service/base/printable.h"
 #include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
@@ -73,7 +73,7 @@ absl::StatusOr<std::string> Globals::StateDir() const {
     return daemon.state_dir;
   }
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
-  if (const char* named = std::getenv("RANKLOG_STATE_DIR"); named == nullptr || *named == 0) {
+  if (Variable("RANKLOG_STATE_DIR").empty()) {
     for (const std::string& usual : UsualAddresses()) {
       const absl::StatusOr<DaemonStatus> daemon = AskDaemon(usual);
       if (daemon.ok()) return daemon->state_dir;

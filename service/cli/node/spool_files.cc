@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/base/environment.h"
 #include "service/storage/directories/spool_dirs.h"
 
 namespace ranklog::cli {
@@ -55,8 +55,9 @@ bool IsLocked(const std::string& path) {
 
 std::vector<std::string> SpoolDirs(const std::string& state_dir) {
   std::vector<std::string> dirs = storage::RememberedSpoolDirs(state_dir);
-  if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
-    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) dirs.emplace_back(dir);
+  const std::string named = Variable("RANKLOG_SPOOL_DIR");
+  if (!named.empty() && std::find(dirs.begin(), dirs.end(), named) == dirs.end()) {
+    dirs.push_back(named);
   }
   for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
   return dirs;

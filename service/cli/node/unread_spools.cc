@@ -1,7 +1,6 @@
 #include "service/cli/node/unread_spools.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
@@ -94,10 +94,8 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
 }  // namespace
 
 std::string SocketPath(const Globals& globals) {
-  std::string address = globals.address;
-  if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
-    address = named;
-  }
+  const std::string address =
+      globals.address.empty() ? Variable("RANKLOG_ADDRESS") : globals.address;
   if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
   const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);

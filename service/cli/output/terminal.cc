@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <vector>
 
@@ -13,20 +12,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 #include "service/base/utf8.h"
 
 namespace ranklog::cli {
 namespace {
 
-absl::string_view TerminalVariable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? absl::string_view() : absl::string_view(value);
-}
-
 // The first of these variables that is set decides, as in setlocale(3).
 bool Utf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string locale = absl::AsciiStrToLower(TerminalVariable(name));
+    const std::string locale = absl::AsciiStrToLower(Variable(name));
     if (locale.empty()) continue;
     return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
@@ -71,7 +66,7 @@ int Width(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   int columns = 0;
-  if (absl::SimpleAtoi(TerminalVariable("COLUMNS"), &columns) && columns > 0) return columns;
+  if (absl::SimpleAtoi(Variable("COLUMNS"), &columns) && columns > 0) return columns;
   return 80;
 }
 
@@ -80,8 +75,8 @@ int Width(int fd) {
 Terminal Terminal::Of(int fd) {
   Terminal terminal;
   terminal.interactive = isatty(fd) == 1;
-  terminal.color = terminal.interactive && TerminalVariable("NO_COLOR").empty() &&
-                   TerminalVariable("TERM") != "dumb";
+  terminal.color =
+      terminal.interactive && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
   terminal.unicode = Utf8Locale();
   terminal.width = Width(fd);
   winsize size = {};

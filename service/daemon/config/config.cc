@@ -1,7 +1,6 @@
 #include "service/daemon/config/config.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/places.h"
 #include "service/base/byte_size.h"
+#include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/daemon/config/config_errors.h"
 #include "service/daemon/config/config_sources.h"
@@ -42,11 +42,6 @@ Examples:
   ranklogd --print-config                        each setting and its source
 
 Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
-
-std::string Environment(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // The values of an option for a duration.
 struct DurationRange {
@@ -120,9 +115,6 @@ CLI::Validator OwnFile() {
       "");
 }
 
-// The name if the variable is set and not empty; else empty.
-std::string SetVariable(const char* name) { return Environment(name).empty() ? "" : name; }
-
 // Paths are made absolute because the daemon may change its working directory.
 std::string Absolute(const std::string& path) {
   std::error_code error;
@@ -134,7 +126,7 @@ std::string Absolute(const std::string& path) {
 // there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
   std::vector<std::string> dirs = storage::DefaultStateDirs();
-  std::string former = Environment("RANKLOG_FORMER_STATE_DIR");
+  std::string former = Variable("RANKLOG_FORMER_STATE_DIR");
   std::error_code error;
   if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
   return dirs;
@@ -172,7 +164,7 @@ CLI::Option* AddBytes(CLI::App& app, const char* flag, int64_t* bytes, const cha
 struct Given {
   std::string state_dir;
   std::string address = DefaultAddress();
-  std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
+  std::string spool_dir;
   bool print_config = false;
 };
 
@@ -251,21 +243,19 @@ void AddAdvanced(CLI::App& app, Config* config) {
       ->group(kAdvanced);
   AddDuration(app, "--wandb-transmit-interval", &config->wandb_transmit_interval, kInterval,
               "how often rows are posted to Weights & Biases [$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
-      ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
       ->group(kAdvanced);
 }
 
 }  // namespace
 
 std::string StartedBy() {
-  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
-  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
-  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
+  if (!Variable("INVOCATION_ID").empty() && !Variable("NOTIFY_SOCKET").empty()) return "systemd";
+  if (std::string by = Variable("RANKLOG_STARTED_BY"); !by.empty()) return by;
+  if (!Variable("SLURM_SCRIPT_CONTEXT").empty()) return "slurm";
   return "user";
 }
 
 std::string DefaultAddress() {
-  if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
   auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
   if (dir == dirs.end()) dir = dirs.end() - 1;  // Bind() then reports what is wrong with it
@@ -298,8 +288,9 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   try {
     app.parse(argc, argv);
-    if (const std::string why = UnixAddress()(given.address); !why.empty()) {
-      throw CLI::ValidationError("$RANKLOG_ADDRESS", why);
+    // StateDirs() reads the variable of --state-dir.
+    for (const char* name : {"listen", "spool-dir", "wandb-transmit-interval"}) {
+      UseVariable(app, name);
     }
   } catch (const CLI::ParseError& error) {
     return TextOf(app, *file, {argv + 1, argv + argc}, error);
@@ -313,11 +304,10 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   if (!given.spool_dir.empty()) config.spool_dirs.push_back(Absolute(given.spool_dir));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   if (given.print_config) {
-    parsed.text =
-        PrintConfig(app, *file, {argv + 1, argv + argc},
-                    {{"state-dir", {config.state_dirs.front(), SetVariable("RANKLOG_STATE_DIR")}},
-                     {"listen", {kUnix + config.socket_path, SetVariable("RANKLOG_ADDRESS")}},
-                     {"spool-dir", {given.spool_dir, SetVariable("RANKLOG_SPOOL_DIR")}}});
+    parsed.text = PrintConfig(app, *file, {argv + 1, argv + argc},
+                              {{"state-dir", config.state_dirs.front()},
+                               {"listen", kUnix + config.socket_path},
+                               {"spool-dir", given.spool_dir}});
   }
   return parsed;
 }

@@ -53,7 +53,7 @@ Parsed ParseConfig(int argc, const char* const* argv);
 std::string StartedBy();
 inline constexpr char kRank[] = "rank";
 
-// $RANKLOG_ADDRESS, else ranklogd.sock in the first usable directory of v1::StandardDirs().
+// ranklogd.sock in the first usable directory of v1::StandardDirs().
 std::string DefaultAddress();
 
 }  // namespace ranklog::daemon

@@ -1,7 +1,5 @@
 #include "service/daemon/config/config_sources.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -11,13 +9,28 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
+#include "service/base/environment.h"
 
 namespace ranklog::daemon {
 namespace {
 
 constexpr const char* kNoSettings[] = {"help", "version", "config", "print-config"};
 constexpr size_t kSourceColumn = 48;
+constexpr std::pair<absl::string_view, const char*> kVariables[] = {
+    {"state-dir", "RANKLOG_STATE_DIR"},
+    {"listen", "RANKLOG_ADDRESS"},
+    {"spool-dir", "RANKLOG_SPOOL_DIR"},
+    {"wandb-transmit-interval", "RANKLOG_WANDB_TRANSMIT_INTERVAL"},
+};
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // some editors begin a UTF-8 file with it
+
+// The variable of a setting; null: it has none.
+const char* VariableOf(absl::string_view name) {
+  for (const auto& [setting, variable] : kVariables) {
+    if (setting == name) return variable;
+  }
+  return nullptr;
+}
 
 bool IsGivenByFlag(const std::string& name, const std::vector<std::string>& args) {
   const std::string flag = "--" + name;
@@ -144,38 +157,41 @@ std::vector<std::string> SettingsOf(const CLI::App& app) {
   return names;
 }
 
+void UseVariable(CLI::App& app, const std::string& name) {
+  CLI::Option* const option = app.get_option("--" + name);
+  const std::string value = Variable(VariableOf(name));
+  if (option->count() > 0 || value.empty()) return;
+  option->add_result(value);
+  option->run_callback();
+}
+
 std::string SourceOf(const CLI::App& app, const LinedConfig& file,
                      const std::vector<std::string>& args, const std::string& name) {
   if (IsGivenByFlag(name, args)) return "--" + name;
   if (const int line = file.LineOf(name); line > 0) {
     return absl::StrCat(app.get_config_ptr()->as<std::string>(), ":", line);
   }
-  const std::string variable = app.get_option("--" + name)->get_envname();
-  const char* const value = getenv(variable.c_str());
-  return value == nullptr || *value == '\0' ? "" : "$" + variable;
+  const char* const variable = VariableOf(name);
+  return variable == nullptr || Variable(variable).empty() ? "" : absl::StrCat("$", variable);
 }
 
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
                         const std::vector<std::string>& args,
-                        const std::map<std::string, PrintedValue>& special) {
+                        const std::map<std::string, std::string>& effective) {
   std::string text;
   for (const std::string& name : SettingsOf(app)) {
     const CLI::Option& option = *app.get_option("--" + name);
     const bool is_flag = option.get_items_expected_max() == 0;
     const bool given = option.count() > 0;
-    const auto known = special.find(name);
+    const auto known = effective.find(name);
     std::string value = given ? option.results().back() : option.get_default_str();
-    if (known != special.end()) value = known->second.value;
-    std::string source = SourceOf(app, file, args, name);
-    if (source.empty()) {
-      const bool has_variable = known != special.end() && !known->second.variable.empty();
-      source = has_variable ? "$" + known->second.variable : "default";
-    }
+    if (known != effective.end()) value = known->second;
+    const std::string source = SourceOf(app, file, args, name);
     std::string setting = is_flag
                               ? absl::StrCat(name, " = ", given ? value : "false")
                               : absl::StrCat(value.empty() ? "#" : "", name, " = ", Quoted(value));
     setting.resize(std::max(setting.size() + 1, kSourceColumn), ' ');
-    absl::StrAppend(&text, setting, "# ", source, "\n");
+    absl::StrAppend(&text, setting, "# ", source.empty() ? "default" : source, "\n");
   }
   return text;
 }

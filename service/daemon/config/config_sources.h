@@ -26,24 +26,24 @@ class LinedConfig : public CLI::ConfigTOML {
 // The options of `app`, which must be parsed already, without those that are not settings (--help).
 std::vector<std::string> SettingsOf(const CLI::App& app);
 
+// Gives the option "--NAME" the value of its variable, if neither a flag nor the file sets it.
+// CLI11's envname() would keep white space. `app` must be parsed already. Throws
+// CLI::ValidationError.
+void UseVariable(CLI::App& app, const std::string& name);
+
 // Where the value of an option comes from: "--drain", "FILE:3" or "$VARIABLE". Empty if it is the
-// default, or a variable that CLI11 does not know.
+// default.
 std::string SourceOf(const CLI::App& app, const LinedConfig& file,
                      const std::vector<std::string>& args, const std::string& name);
-
-struct PrintedValue {
-  std::string value;     // the effective value, if CLI11 does not know it; empty: no value
-  std::string variable;  // source if neither a flag nor the file sets the value; empty: no variable
-};
 
 // One line per setting in the form of a configuration file, each followed by its source:
 //   drain = "2m"             # /etc/ranklogd.toml:3
 //
-// So the output is a valid configuration file. Settings without a value are comments. `special` has
-// the settings whose value or variable CLI11 does not know.
+// So the output is a valid configuration file. Settings without a value are comments. `effective`
+// has the values that CLI11 does not know.
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
                         const std::vector<std::string>& args,
-                        const std::map<std::string, PrintedValue>& special);
+                        const std::map<std::string, std::string>& effective);
 
 }  // namespace ranklog::daemon
 

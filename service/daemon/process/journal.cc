@@ -2,7 +2,6 @@
 
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <memory>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -45,10 +45,9 @@ class PriorityFlag : public spdlog::custom_flag_formatter {
 }  // namespace
 
 bool GoesToJournal(int fd) {
-  const char* const stream = getenv("JOURNAL_STREAM");
   struct stat info {};
-  return stream != nullptr && fstat(fd, &info) == 0 &&
-         stream == absl::StrCat(info.st_dev, ":", info.st_ino);
+  return fstat(fd, &info) == 0 &&
+         Variable("JOURNAL_STREAM") == absl::StrCat(info.st_dev, ":", info.st_ino);
 }
 
 void LogForJournal() {

@@ -1,27 +1,25 @@
 #include "service/daemon/process/watchdog.h"
 
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "service/base/environment.h"
 #include "service/daemon/process/systemd_notify.h"
 
 namespace ranklog::daemon {
 
 Watchdog Watchdog::FromEnvironment() {
-  const char* const socket = getenv("NOTIFY_SOCKET");
-  const char* const time = getenv("WATCHDOG_USEC");
-  const char* const pid = getenv("WATCHDOG_PID");
+  std::string socket = Variable("NOTIFY_SOCKET");
+  const std::string pid = Variable("WATCHDOG_PID");
   int64_t us = 0;
   int64_t whose = getpid();  // without WATCHDOG_PID, the process that reads the variables
-  const bool ours = socket != nullptr && time != nullptr && absl::SimpleAtoi(time, &us) && us > 0 &&
-                    (pid == nullptr || absl::SimpleAtoi(pid, &whose)) && whose == getpid();
-  return Watchdog(socket == nullptr ? "" : socket,
-                  ours ? absl::Microseconds(us) : absl::InfiniteDuration());
+  const bool ours = !socket.empty() && absl::SimpleAtoi(Variable("WATCHDOG_USEC"), &us) && us > 0 &&
+                    (pid.empty() || absl::SimpleAtoi(pid, &whose)) && whose == getpid();
+  return Watchdog(std::move(socket), ours ? absl::Microseconds(us) : absl::InfiniteDuration());
 }
 
 void Watchdog::Check(absl::Time steady_now, const std::string& hanging) {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "ranklog/v1/places.h"
+#include "service/base/environment.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -126,12 +126,11 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
-  const char* pid_text = getenv("LISTEN_PID");
-  const char* count_text = getenv("LISTEN_FDS");
+  const std::string count_text = Variable("LISTEN_FDS");
   int pid = 0;
   int count = 0;
-  const bool ours = pid_text != nullptr && count_text != nullptr &&
-                    absl::SimpleAtoi(pid_text, &pid) && pid == getpid();
+  const bool ours =
+      !count_text.empty() && absl::SimpleAtoi(Variable("LISTEN_PID"), &pid) && pid == getpid();
   if (!ours) return absl::NotFoundError("no socket was passed");
   const bool one = absl::SimpleAtoi(count_text, &count) && count == 1;
 

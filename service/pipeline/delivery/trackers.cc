@@ -1,11 +1,11 @@
 #include "service/pipeline/delivery/trackers.h"
 
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/circuit_breaker.h"
 #include "service/deliver/curl_transport.h"
@@ -20,18 +20,13 @@ namespace {
 // Concurrent requests; at most three to one server, so that one remains if two servers hang.
 constexpr int kWorkers = 5;
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 TrackerOptions TrackerOptions::FromEnvironment() {
   TrackerOptions options;
-  options.wandb_username = Environment("WANDB_USERNAME");
-  options.wandb_user_email = Environment("WANDB_USER_EMAIL");
-  const std::string allow_http = Environment("RANKLOG_ALLOW_HTTP");
+  options.wandb_username = Variable("WANDB_USERNAME");
+  options.wandb_user_email = Variable("WANDB_USER_EMAIL");
+  const std::string allow_http = Variable("RANKLOG_ALLOW_HTTP");
   options.allow_plain_http = allow_http == "1" || absl::EqualsIgnoreCase(allow_http, "true");
   return options;
 }

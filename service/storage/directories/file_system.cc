@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 
@@ -141,8 +141,7 @@ absl::Status CheckLocal(const std::string& directory) {
     name = NetworkFuseName(mounts.str(), info.st_dev);
   }
   if (name.empty()) return absl::OkStatus();
-  const char* allowed = getenv(kAllowNetworkFileSystem);
-  if (allowed != nullptr && absl::string_view(allowed) == "1") return absl::OkStatus();
+  if (Variable(kAllowNetworkFileSystem) == "1") return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(directory, " is on ", name,
                    ", a network file system, which can damage or stall the store; choose a "

@@ -18,16 +18,12 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/status_macros.h"
 #include "service/storage/directories/file_system.h"
 
 namespace ranklog::storage {
 namespace {
-
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 constexpr char kCommand[] = "ranklog";
 // Less than the 10 s after which a rank starts another daemon.

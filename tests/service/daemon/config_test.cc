@@ -197,10 +197,28 @@ TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
 }
 
 TEST(ConfigTest, EmptyVariableIsNoSource) {
-  setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", "", 1);
-  auto printed = Printed({});
-  unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
-  EXPECT_EQ(printed["wandb-transmit-interval"].second, "default");
+  for (const char* value : {"", " \n"}) {
+    setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", value, 1);
+    auto printed = Printed({});
+    unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
+    EXPECT_EQ(printed["wandb-transmit-interval"].second, "default");
+  }
+}
+
+TEST(ConfigTest, VariableLosesWhiteSpaceAroundIt) {
+  const std::pair<const char*, const char*> variables[] = {
+      {"RANKLOG_ADDRESS", " unix:/d/s.sock\n"},
+      {"RANKLOG_STATE_DIR", "/s\n"},
+      {"RANKLOG_SPOOL_DIR", "/x\n"},
+      {"RANKLOG_WANDB_TRANSMIT_INTERVAL", "3s\n"}};
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+  const Parsed parsed = Parse({});
+  for (const auto& [name, value] : variables) unsetenv(name);
+  ASSERT_TRUE(parsed.run) << parsed.text;
+  EXPECT_EQ(parsed.config.socket_path, "/d/s.sock");
+  EXPECT_THAT(parsed.config.state_dirs, ElementsAre("/s"));
+  EXPECT_EQ(parsed.config.spool_dirs.front(), "/x");
+  EXPECT_EQ(parsed.config.wandb_transmit_interval, absl::Seconds(3));
 }
 
 TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {
