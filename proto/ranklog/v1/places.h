@@ -14,6 +14,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,13 @@ inline std::string WhyUnusable(const PrivateDir& dir) {
   return dir.path + " is writable by other users; " + HowToKeepOthersOut(dir.path);
 }
 inline bool CanBeUsed(const PrivateDir& dir) { return WhyUnusable(dir).empty(); }
+
+// The socket of a daemon that has no other address: in the first usable directory. If there is
+// none, in the last one: a daemon then reports why it cannot listen there.
+inline std::string DefaultSocket() {
+  const std::vector<PrivateDir> dirs = StandardDirs();
+  return std::find_if(dirs.begin(), dirs.end() - 1, CanBeUsed)->path + "/" + kSocketFile;
+}
 
 // Whether the path exists but is not private: it belongs to another user, it is a symbolic link, or
 // others may write it.

@@ -11,9 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
-#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
@@ -103,19 +101,8 @@ Finding ReportNoDaemon(const std::string& address, const absl::Status& why) {
 }
 
 Finding CheckSocket(const Globals& globals) {
-  std::string address = globals.address.empty() ? Variable("RANKLOG_ADDRESS") : globals.address;
-  if (address.empty()) {
-    const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-    const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
-    if (dir == dirs.end()) {
-      return {"socket",
-              {{"path", nullptr}},
-              "none of the usual directories is usable",
-              "set RANKLOG_ADDRESS to unix:PATH, in a private directory of your own"};
-    }
-    address = absl::StrCat("unix:", dir->path, "/", v1::kSocketFile);
-  }
-  const std::filesystem::path path(std::string(absl::StripPrefix(address, "unix:")));
+  const std::string named = NamedAddress(globals.address);
+  const std::filesystem::path path = SocketPath(globals.address);
   const std::string dir = path.parent_path().string();
   Finding finding{"socket", {{"path", path.string()}}, Printable(path.string()), ""};
   struct stat info {};
@@ -123,7 +110,7 @@ Finding CheckSocket(const Globals& globals) {
   const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
   finding.data["present"] = listens;
   if (!listens) absl::StrAppend(&finding.text, " does not exist: no daemon listens");
-  if (!absl::StartsWith(address, "unix:/")) {
+  if (!named.empty() && !absl::StartsWith(named, "unix:/")) {
     finding.advice = "not an address; use unix:/PATH";
   } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
     finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,

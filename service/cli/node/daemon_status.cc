@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -140,13 +141,18 @@ std::string TimeoutText(int64_t pid, const std::string& address) {
   return absl::StrCat("it does not answer at ", address, ": ", WhySilent(pid));
 }
 
-std::vector<std::string> UsualAddresses() {
-  if (std::string named = Variable("RANKLOG_ADDRESS"); !named.empty()) return {std::move(named)};
-  return StandardAddresses();
+std::string NamedAddress(const std::string& address) {
+  return address.empty() ? Variable("RANKLOG_ADDRESS") : address;
+}
+
+std::string SocketPath(const std::string& address) {
+  const std::string named = NamedAddress(address);
+  return named.empty() ? v1::DefaultSocket() : std::string(absl::StripPrefix(named, kUnix));
 }
 
 std::vector<std::string> AddressesOfRanks(const std::string& address) {
-  return address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  std::string named = NamedAddress(address);
+  return named.empty() ? StandardAddresses() : std::vector<std::string>{std::move(named)};
 }
 
 std::vector<std::string> StandardAddresses() {
@@ -246,26 +252,16 @@ absl::optional<SystemdUnit> UnitOf(int64_t pid) {
 }
 
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
-  std::vector<std::string> sockets;
-  const std::string named = Variable("RANKLOG_ADDRESS");
-  if (!address.empty()) {
-    sockets.push_back(address);
-  } else if (!named.empty()) {
-    sockets.push_back(named);
-  } else {
-    for (const v1::PrivateDir& dir : v1::StandardDirs()) {
-      sockets.push_back(absl::StrCat(dir.path, "/", v1::kSocketFile));
-    }
+  std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  if (!NamedAddress(address).empty()) {
+    dirs = {{std::filesystem::path(SocketPath(address)).parent_path().string(), /*create=*/false}};
   }
-  for (const std::string& socket : sockets) {
-    const std::filesystem::path path(std::string(absl::StripPrefix(socket, kUnix)));
-    const std::string log = (path.parent_path() / v1::kDaemonLogFile).string();
+  for (const v1::PrivateDir& dir : dirs) {
+    const std::string log = absl::StrCat(dir.path, "/", v1::kDaemonLogFile);
     std::error_code ignored;
-    if (!v1::IsOwnDirectory(path.parent_path(), 022) ||
-        !std::filesystem::is_regular_file(log, ignored)) {
-      continue;
+    if (v1::IsOwnDirectory(dir.path, 022) && std::filesystem::is_regular_file(log, ignored)) {
+      return DaemonLog{log, LastWords(log)};
     }
-    return DaemonLog{log, LastWords(log)};
   }
   return absl::nullopt;
 }

@@ -71,15 +71,18 @@ std::string TimedOutAddress(int64_t pid, const std::string& address);
 // does its disk hang?"
 std::string TimeoutText(int64_t pid, const std::string& address);
 
-// The addresses where a rank looks for its daemon: only $RANKLOG_ADDRESS if it is set, else the
-// standard addresses that exist, best first.
-std::vector<std::string> UsualAddresses();
-// `address` if it is not empty, else UsualAddresses().
+// The address that the user named: `address`, which is that of --address, else $RANKLOG_ADDRESS.
+// Empty: neither is set.
+std::string NamedAddress(const std::string& address);
+// The socket path of a daemon that would be started here: at NamedAddress(), else the default one.
+std::string SocketPath(const std::string& address);
+// The addresses where a rank looks for its daemon: only NamedAddress() if there is one, else
+// StandardAddresses().
 std::vector<std::string> AddressesOfRanks(const std::string& address);
+// The standard addresses that exist, best first.
 std::vector<std::string> StandardAddresses();
 
-// The daemon of `state_dir` if it listens at `address`. If `address` is empty, at one of
-// UsualAddresses().
+// The daemon of `state_dir` if it listens at one of AddressesOfRanks().
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
 
 // A daemon that listens at one of AddressesOfRanks() but keeps another directory, if no daemon
@@ -110,7 +113,7 @@ struct DaemonLog {
   std::string last_words;  // why the daemon could not start; empty if it did
 };
 
-// The log of the daemon at `address`. If `address` is empty, the first log at a standard place.
+// The log of the daemon at NamedAddress(). If there is none, the first log at a standard place.
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
 
 // Asks a daemon to deliver a run, given by its id in the store, to one more tracker. The

@@ -74,7 +74,7 @@ absl::StatusOr<std::string> Globals::StateDir() const {
   }
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
   if (Variable("RANKLOG_STATE_DIR").empty()) {
-    for (const std::string& usual : UsualAddresses()) {
+    for (const std::string& usual : AddressesOfRanks(address)) {
       const absl::StatusOr<DaemonStatus> daemon = AskDaemon(usual);
       if (daemon.ok()) return daemon->state_dir;
       if (absl::IsInvalidArgument(daemon.status())) {  // only a variable has another form

@@ -95,7 +95,7 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
   std::vector<StrandedSpool> stranded;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
   const auto store = storage::StoreReader::Open(state_dir);
-  const std::string socket_path = SocketPath(globals);
+  const std::string socket_path = SocketPath(globals.address);
   const bool daemon_runs = storage::StateLock::Holder(state_dir) != 0;
   const bool chosen = !globals.state_dir.empty() || !globals.address.empty();
   const Globals same_store{.state_dir = chosen ? state_dir : "", .address = ""};

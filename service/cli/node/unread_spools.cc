@@ -9,13 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/base/clock.h"
-#include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
@@ -93,15 +90,6 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
 
 }  // namespace
 
-std::string SocketPath(const Globals& globals) {
-  const std::string address =
-      globals.address.empty() ? Variable("RANKLOG_ADDRESS") : globals.address;
-  if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
-  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
-  return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
-}
-
 absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
                                        uint64_t rows) {
   if (store == nullptr) return 0;
@@ -123,7 +111,7 @@ std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& s
   std::vector<UnreadSpool> left;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
   const auto store = storage::StoreReader::Open(state_dir);
-  const std::string socket_path = SocketPath(globals);
+  const std::string socket_path = SocketPath(globals.address);
   for (const std::string& dir : SpoolDirs(state_dir)) {
     for (const std::string& path : ingest::RingsIn(dir)) {
       const auto file = ingest::RingFile::OpenLeft(path);
@@ -256,7 +244,7 @@ absl::Status DrainUnreadSpools(const Globals& globals, const std::string& state_
       .when_caught_up = [](auto then) { then(); }};
   ingest::RankWatch::Options options;
   options.spool_dirs = SpoolDirs(state_dir);
-  options.socket_path = SocketPath(globals);
+  options.socket_path = SocketPath(globals.address);
   options.head_start = kTake;
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
   ingest::RankWatch watch(&context, std::move(reader), &wake, options);

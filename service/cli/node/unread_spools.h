@@ -40,9 +40,6 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
 
-// The socket path of a daemon that would be started here. Empty: no usable place.
-std::string SocketPath(const Globals& globals);
-
 // The last row of a ring that the store has; 0 if `store` is null. nullopt: the store has all
 // `rows` and the stream's end.
 absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,

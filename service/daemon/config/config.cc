@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -163,7 +162,7 @@ CLI::Option* AddBytes(CLI::App& app, const char* flag, int64_t* bytes, const cha
 // The values of the options that are not in Config as they are given.
 struct Given {
   std::string state_dir;
-  std::string address = DefaultAddress();
+  std::string address = kUnix + v1::DefaultSocket();
   std::string spool_dir;
   bool print_config = false;
 };
@@ -253,13 +252,6 @@ std::string StartedBy() {
   if (std::string by = Variable("RANKLOG_STARTED_BY"); !by.empty()) return by;
   if (!Variable("SLURM_SCRIPT_CONTEXT").empty()) return "slurm";
   return "user";
-}
-
-std::string DefaultAddress() {
-  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-  auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
-  if (dir == dirs.end()) dir = dirs.end() - 1;  // Bind() then reports what is wrong with it
-  return absl::StrCat(kUnix, dir->path, "/", v1::kSocketFile);
 }
 
 Parsed ParseConfig(int argc, const char* const* argv) {

@@ -53,9 +53,6 @@ Parsed ParseConfig(int argc, const char* const* argv);
 std::string StartedBy();
 inline constexpr char kRank[] = "rank";
 
-// ranklogd.sock in the first usable directory of v1::StandardDirs().
-std::string DefaultAddress();
-
 }  // namespace ranklog::daemon
 
 #endif  // SERVICE_DAEMON_CONFIG_CONFIG_H_
