@@ -134,19 +134,27 @@ TEST_F(DoctorTest, ValidSetUpNeedsNoAdvice) {
   }
 }
 
-TEST_F(DoctorTest, NoChmodOfDirectoryWithoutStore) {
+// Others cannot read the store's files in a directory that they can only list.
+TEST_F(DoctorTest, RefusesStateDirOnlyIfDaemonDoes) {
   const std::string state = dir_.File("state");
   chmod(state.c_str(), 0755);
-  ExpectAdvice(Doctor(), {"choose a directory of your own with --state-dir"});
-  std::ofstream(state + "/ranklog.db");
-  ExpectAdvice(Doctor(), {"run: chmod 700 " + state});
+  ExpectSound();
+  chmod(state.c_str(), 0775);
+  ExpectAdvice(Doctor(), {state + " is writable by other users; run: chmod go-w " + state});
+  const Finished daemon = RunRanklogd({"--state-dir", state, "--listen", "unix:" + dir_.File("s")});
+  EXPECT_EQ(daemon.code, 1);
+  EXPECT_THAT(daemon.output, HasSubstr("run: chmod go-w " + state));
 }
 
 TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   chmod(dir_.File("socket").c_str(), 0755);
   ExpectAdvice(Doctor(), {"is accessible to other users; run: chmod 700 " + dir_.File("socket")});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/d.sock");
-  ExpectAdvice(Doctor(), {"mkdir -m 700 " + dir_.File("none")});
+  ExpectSound();  // a daemon makes the directory
+  options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/none/d.sock");
+  ExpectAdvice(Doctor(), {"cannot make the directory " + dir_.File("none/none") +
+                          ": No such file or directory; choose a directory of your own with "
+                          "RANKLOG_ADDRESS"});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File(std::string(120, 'x'));
   ExpectAdvice(Doctor(), {"its path has more than 107 bytes"});
   options_.environment["RANKLOG_ADDRESS"] = "localhost:1234";

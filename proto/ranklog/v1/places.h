@@ -113,25 +113,31 @@ inline std::string HowToKeepOthersOut(const std::string& path) {
 }
 
 // Why neither a rank nor a daemon uses `dir`, and what to do; empty if they do, as far as that is
-// visible without making it.
-inline std::string WhyUnusable(const PrivateDir& dir) {
+// visible without making it. `forbidden` as for IsOwnDirectory(). `how`: how to choose another
+// directory, such as " with --listen".
+inline std::string WhyUnusable(const PrivateDir& dir, mode_t forbidden = 022,
+                               const std::string& how = "") {
+  const std::string elsewhere = "; choose a directory of your own" + how;
   struct stat info;
   if (lstat(dir.path.c_str(), &info) != 0) {
     if (!dir.create) return dir.path + " does not exist";
     const std::string parent = dir.path.substr(0, dir.path.rfind('/') + 1);
     if (access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return "";
-    return "cannot make the directory " + dir.path + ": " + strerror(errno);
+    return "cannot make the directory " + dir.path + ": " + strerror(errno) + elsewhere;
   }
-  if (IsOwnDirectory(info, 022)) return "";
+  if (IsOwnDirectory(info, forbidden)) return "";
   if (!S_ISDIR(info.st_mode)) {
     return dir.path + (S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory") +
-           "; choose a directory of your own";
+           elsewhere;
+  }
+  if ((info.st_mode & S_ISVTX) != 0 && (info.st_mode & 022) != 0) {  // such as /tmp
+    return dir.path + " is shared with other users" + elsewhere;
   }
   if (info.st_uid != geteuid()) {
-    return dir.path + " belongs to user " + std::to_string(info.st_uid) +
-           "; choose a directory of your own";
+    return dir.path + " belongs to user " + std::to_string(info.st_uid) + elsewhere;
   }
-  return dir.path + " is writable by other users; " + HowToKeepOthersOut(dir.path);
+  return dir.path + (forbidden == 022 ? " is writable by" : " is accessible to") +
+         " other users; " + HowToKeepOthersOut(dir.path);
 }
 inline bool CanBeUsed(const PrivateDir& dir) { return WhyUnusable(dir).empty(); }
 

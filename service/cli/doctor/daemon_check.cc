@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <vector>
@@ -103,10 +102,8 @@ Finding ReportNoDaemon(const std::string& address, const absl::Status& why) {
 Finding CheckSocket(const Globals& globals) {
   const std::string named = NamedAddress(globals.address);
   const std::filesystem::path path = SocketPath(globals.address);
-  const std::string dir = path.parent_path().string();
   Finding finding{"socket", {{"path", path.string()}}, Printable(path.string()), ""};
   struct stat info {};
-  const bool there = lstat(dir.c_str(), &info) == 0;
   const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
   finding.data["present"] = listens;
   if (!listens) absl::StrAppend(&finding.text, " does not exist: no daemon listens");
@@ -115,20 +112,9 @@ Finding CheckSocket(const Globals& globals) {
   } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
     finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
                                   " bytes; choose a shorter one for RANKLOG_ADDRESS");
-  } else if (!there) {
-    const std::vector<v1::PrivateDir> standard = v1::StandardDirs();
-    const bool made =
-        std::any_of(standard.begin(), standard.end(),
-                    [&](const v1::PrivateDir& each) { return each.create && each.path == dir; });
-    if (!made) {
-      finding.advice = absl::StrCat("its directory does not exist; run: mkdir -m 700 ", dir);
-    }
-  } else if (!v1::IsOwnDirectory(dir, 0)) {
-    finding.advice =
-        absl::StrCat(Printable(dir), " is not a directory of your own; choose another one");
-  } else if (!v1::IsOwnDirectory(dir, 077)) {
-    finding.advice = absl::StrCat(Printable(dir), " is accessible to other users; ",
-                                  Printable(v1::HowToKeepOthersOut(dir)));
+  } else {
+    finding.advice = Printable(v1::WhyUnusable({path.parent_path().string(), /*create=*/true}, 077,
+                                               " with RANKLOG_ADDRESS"));
   }
   return finding;
 }

@@ -1,18 +1,17 @@
 #include "service/cli/doctor/state_dir_check.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/printable.h"
 #include "service/cli/node/disk_outlook.h"
 #include "service/storage/directories/file_system.h"
 #include "service/storage/directories/state_dirs.h"
 #include "service/storage/directories/state_lock.h"
-#include "service/storage/store_file.h"
 
 namespace ranklog::cli {
 
@@ -23,19 +22,10 @@ Finding CheckStateDir(const std::string& dir) {
   }
   Finding finding{
       "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};
-  const absl::Status local = storage::CheckLocal(dir);
-  if (!S_ISDIR(info.st_mode)) {
-    finding.advice = "not a directory; choose one with --state-dir";
-  } else if (!local.ok()) {
-    finding.advice = std::string(local.message());
-  } else if (info.st_uid != geteuid()) {
-    finding.advice = "it belongs to another user; choose a directory of your own with --state-dir";
-  } else if ((info.st_mode & 077) != 0) {
-    // Others may need a directory that has no store yet, such as / or /etc.
-    const bool has_store = access(absl::StrCat(dir, "/", storage::kStoreFile).c_str(), F_OK) == 0;
-    finding.advice = absl::StrCat(
-        "it is accessible to other users; ",
-        has_store ? "run: chmod 700 " + dir : "choose a directory of your own with --state-dir");
+  const absl::Status usable = storage::CheckUsable(dir);
+  // CheckDaemon() reports the daemon that holds it.
+  if (!usable.ok() && !absl::IsAlreadyExists(usable)) {
+    finding.advice = Printable(std::string(usable.message()));
   }
   return finding;
 }

@@ -61,21 +61,8 @@ bool SystemdAnswers(const std::string& path) {
 
 absl::Status PreparePrivateDirectory(const std::string& dir) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
-  struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("stat ", dir));
-  if (v1::IsOwnDirectory(info, 077)) return absl::OkStatus();
-  constexpr absl::string_view kElsewhere = "; choose a directory of your own with --listen";
-  std::string why;
-  if (!S_ISDIR(info.st_mode)) {
-    why = absl::StrCat(" is not a directory", kElsewhere);
-  } else if ((info.st_mode & S_ISVTX) != 0) {  // such as /tmp: its mode must stay
-    why = absl::StrCat(" is shared with other users", kElsewhere);
-  } else if (info.st_uid != geteuid()) {
-    why = absl::StrCat(" belongs to user ", info.st_uid, kElsewhere);
-  } else {
-    why = absl::StrCat(" is accessible to other users; ", v1::HowToKeepOthersOut(dir));
-  }
-  return absl::FailedPreconditionError(dir + why);
+  const std::string why = v1::WhyUnusable({dir, /*create=*/false}, 077, " with --listen");
+  return why.empty() ? absl::OkStatus() : absl::FailedPreconditionError(why);
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
