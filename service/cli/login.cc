@@ -113,7 +113,9 @@ absl::StatusOr<std::string> ReadKey(const std::string& page) {
     std::getline(std::cin, key);
   }
   key = std::string(absl::StripAsciiWhitespace(key));
-  if (key.empty()) return absl::InvalidArgumentError("standard input has no key");
+  if (key.empty()) {
+    return absl::InvalidArgumentError("standard input has no key; run: ranklog login < FILE");
+  }
   RETURN_IF_ERROR(deliver::CheckWandbKey(key));
   return key;
 }
@@ -140,7 +142,8 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
     const std::string name = deliver::wandb::ParseViewer(answer->body);
     if (!name.empty()) return name;
     return absl::PermissionDeniedError(
-        absl::StrCat(base_url, " refused the key; it was not stored"));
+        absl::StrCat(base_url, " refused the key; it was not stored; copy a valid one from ",
+                     deliver::wandb::PageUrl(base_url), "/authorize"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("ask ", base_url, " for the key's account: ", deliver::Explain(answer),

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "service/base/number_text.h"
+#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/salvage_report.h"
@@ -204,7 +205,8 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   fs::rename(partial, to, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(
-        "all is saved in ", partial, ", but it cannot be renamed to ", to, ": ", error.message()));
+        "all is saved in ", partial, ", but it cannot be renamed to ", to, ": ", error.message(),
+        "; remove ", to, ", then run: mv ", ShellWord(partial), " ", ShellWord(to)));
   }
   if (flags.json) {
     model::Json json = ToJson(*salvaged);

@@ -131,7 +131,8 @@ class RunRemoval {
                                                      : storage::Removal::kNothingWaits);
     if (absl::IsFailedPrecondition(removed)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "run ", NameOf(report), " was not removed: it is running again, or being delivered"));
+          "run ", NameOf(report), " was not removed: it is running again, or being delivered; ",
+          "try again when `", globals_.Command("runs"), "` shows it ended and delivered"));
     }
     RETURN_IF_ERROR(removed);
     RemoveRings(state_dir_, incarnations);

@@ -136,7 +136,8 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   if (daemon && daemon->pid != pid) daemon.reset();
   if (kill(static_cast<pid_t>(pid), SIGTERM) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot stop process ", pid, ": ", strerror(errno)));
+        absl::StrCat("cannot stop process ", pid, ": ", strerror(errno),
+                     "; run `ranklog stop` as the user that started it"));
   }
   absl::Duration timeout;
   absl::ParseDuration(flags.timeout, &timeout);

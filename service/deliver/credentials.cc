@@ -40,12 +40,13 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot stat ", path));
   // A key that another user could write there would send our rows to that user's account.
   if (!IsOursOrRoots(stat.st_uid)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("refused ", path, ": it belongs to user ", stat.st_uid));
+    return absl::PermissionDeniedError(absl::StrCat("refused ", path, ": it belongs to user ",
+                                                    stat.st_uid,
+                                                    "; replace it with a file of your own"));
   }
   if (!S_ISREG(stat.st_mode)) {
     return absl::PermissionDeniedError(
-        absl::StrCat("refused ", path, ": it is not a regular file"));
+        absl::StrCat("refused ", path, ": it is not a regular file; replace it with one"));
   }
   if (must_be_private && (stat.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(absl::StrFormat(

@@ -41,7 +41,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof name.sun_path) {
-    return absl::UnavailableError("not the path of a socket");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "not the path of a socket; use unix:PATH with 1 to ", sizeof name.sun_path - 1, " bytes"));
   }
   path.copy(name.sun_path, sizeof name.sun_path - 1);
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -50,7 +51,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string
     return absl::UnavailableError(strerror(errno));
   }
   if (!IsOurDaemon(fd.get(), path, pid)) {
-    return absl::UnavailableError("the process that listens there belongs to another user");
+    return absl::PermissionDeniedError(
+        "the process that listens there belongs to another user; choose another address");
   }
   return grpc::CreateInsecureChannelFromFd("ranklogd", fd.release());
 }

@@ -16,7 +16,10 @@ namespace ranklog::ingest {
 
 // Connects to the socket at `path`. Sets `*pid` to the process that listens there; 0 if it is in
 // another pid namespace.
-//   kUnavailable  no process of this user or of root listens there; the message has only the reason
+// The message of an error has only the reason.
+//   kUnavailable       no process listens there
+//   kPermissionDenied  a process of another user listens there
+//   kInvalidArgument   not the path of a socket
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& path,
                                                                int64_t* pid);
 

@@ -94,7 +94,9 @@ bool NamesWholeRun(const model::Run& run, const std::string& text) {
 
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project) {
-  if (text.empty()) return absl::InvalidArgumentError("RUN is empty");
+  if (text.empty()) {
+    return absl::InvalidArgumentError("RUN is empty; `ranklog runs` lists the runs");
+  }
   const Runs all = OfProject(runs, project);
   Runs matches = Candidates(all, text);
   // Checked second, because a name may contain a colon.

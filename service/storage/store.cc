@@ -41,7 +41,9 @@ absl::Status UseWriteAheadLog(Database& database) {
   RETURN_IF_ERROR(mode.status());
   if (is_wal) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(database.path(), ": this file system has no shared memory for SQLite's log"));
+      absl::StrCat(database.path(),
+                   ": this file system has no shared memory for SQLite's log; "
+                   "choose a directory on a disk of this node with --state-dir"));
 }
 
 // A killed writer may have written a commit to the log without syncing it, and readers see that
@@ -180,8 +182,8 @@ absl::Status Store::SetBaseUrl(int64_t run, absl::string_view base_url) {
   if (!tracker.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(tracker,
-                     " has a part of the job's runs already, and their other rows "
-                     "belong to the same server"));
+                     " has a part of the job's runs already, and their other rows belong to the "
+                     "same server; run `ranklog sync` without --base-url"));
   }
   settings.base_url = std::string(base_url);
   return Write("UPDATE job SET settings = ?2 WHERE id = ?1",

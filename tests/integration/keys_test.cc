@@ -71,6 +71,7 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
     return RunToEnd({"/bin/sh", "-c", "printf '%s\n' \"$0\" | \"$1\" login", text, RANKLOG_CLI},
                     options);
   };
+  EXPECT_THAT(login("").output, HasSubstr("run: ranklog login < FILE"));
   const Finished refused = login(std::string(40, 'x'));
   EXPECT_EQ(refused.code, 1) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("HTTP 401"));
@@ -78,6 +79,9 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   const Finished page = login(key);
   EXPECT_EQ(page.code, 1) << page.output;
   EXPECT_THAT(page.output, HasSubstr("HTTP 200 with a web page"));
+  wandb.Inject(
+      {.on = FakeWandb::Fault::On::kGraphql, .code = 200, .body = R"({"data": {"viewer": null}})"});
+  EXPECT_THAT(login(key).output, HasSubstr("copy a valid one from " + wandb.url() + "/authorize"));
   const std::string path = node.state_dir() + "/ranklog/credentials";
   EXPECT_NE(access(path.c_str(), F_OK), 0);
   for (int times = 0; times < 2; ++times) {  // the second time, the key is replaced
@@ -225,7 +229,8 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   const Finished late = sync({"bare", "--base-url", "https://wandb.example.com"});
   EXPECT_EQ(late.code, 1);
   EXPECT_THAT(late.output, AllOf(HasSubstr("the address of run bare stays " + wandb.url()),
-                                 HasSubstr("wandb has a part of the job's runs already")));
+                                 HasSubstr("wandb has a part of the job's runs already"),
+                                 HasSubstr("run `ranklog sync` without --base-url")));
 }
 
 // The address is stored and shown, so it must not contain a user.

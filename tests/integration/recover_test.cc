@@ -226,6 +226,17 @@ TEST_F(RecoverTest, OverwritesNothing) {
   EXPECT_FALSE(fs::exists(to + ".partial"));
 }
 
+TEST_F(RecoverTest, NamesCommandThatFinishesRename) {
+  const std::string to = node_.state_dir() + ".saved";
+  std::ofstream(to).close();  // an empty file; no directory can replace it
+  const Finished refused = Ranklog({"recover", database(), "--to", to});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("run: mv " + to + ".partial " + to));
+  fs::remove(to);
+  fs::rename(to + ".partial", to);
+  EXPECT_THAT(Ranklog({"runs"}, to).output, HasSubstr("two"));
+}
+
 // Damages one page at a time, but none of the first pages. Each table begins on one of those, and
 // small tables end there. Without the job, the run or the stream, the owner of a batch is unknown.
 TEST_F(RecoverTest, SavesBatchesOutsideTheDamagedPage) {

@@ -124,6 +124,7 @@ TEST_F(StateDirsTest, HomeHeldElsewhereIsSkipped) {  // S44
       << second.Output();
   EXPECT_THAT(second.Output(),
               AllOf(HasSubstr("is in use by a daemon of another container or node"),
+                    HasSubstr("; stop it there, or choose another directory with --state-dir"),
                     HasSubstr("the log is kept in " + Fallback())));
 }
 

@@ -91,11 +91,9 @@ absl::optional<Finding> CheckOtherDaemon(const Globals& globals, const std::stri
 
 Finding ReportNoDaemon(const std::string& address, const absl::Status& why) {
   Finding finding{"daemon", {{"running", false}}, Printable(std::string(why.message())), ""};
-  finding.advice =
-      TimedOut(address)
-          ? TimeoutText(TimedOutPid(address), address)
-          : absl::StrCat("to start one there, run: ranklogd --background --listen ", address,
-                         "; to check a state directory, run: ranklog doctor --state-dir DIR");
+  finding.advice = TimedOut(address)
+                       ? TimeoutText(TimedOutPid(address), address)
+                       : "to check a state directory, run: ranklog doctor --state-dir DIR";
   return finding;
 }
 

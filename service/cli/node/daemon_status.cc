@@ -24,6 +24,7 @@
 #include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
+#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/control_channel.h"
 #include "service/storage/directories/state_lock.h"
@@ -50,8 +51,13 @@ std::map<std::string, Silence>& Silent() {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address, int64_t* pid) {
   auto channel = ingest::ConnectToDaemon(address.substr(sizeof kUnix - 1), pid);
   if (channel.ok()) return channel;
-  return absl::UnavailableError(
-      absl::StrCat("no daemon answers at ", address, ": ", channel.status().message()));
+  std::string why =
+      absl::StrCat("no daemon answers at ", address, ": ", channel.status().message());
+  if (absl::IsUnavailable(channel.status())) {
+    absl::StrAppend(&why, "; to start one there, run: ranklogd --background --listen ",
+                    Printable(ShellWord(address)));
+  }
+  return absl::UnavailableError(why);
 }
 
 std::string WhySilent(int64_t pid) {
@@ -89,7 +95,8 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   }
   if (!status.ok()) {
     return absl::UnavailableError(
-        absl::StrCat("no daemon answers at ", address, ": ", status.error_message()));
+        absl::StrCat("no daemon answers at ", address, ": ", status.error_message(),
+                     "; run this command again, or see `ranklog daemon-log`"));
   }
   DaemonStatus daemon;
   daemon.address = address;

@@ -67,9 +67,9 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
 
 absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   if (path.empty() || path.size() > kMaxSocketPath) {
-    return absl::InvalidArgumentError(absl::StrCat("the socket path has ", path.size(),
-                                                   " bytes, and the kernel accepts 1 to ",
-                                                   kMaxSocketPath, ": ", path));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the path of the socket has ", path.size(), " bytes, and the kernel accepts 1 to ",
+        kMaxSocketPath, "; choose another one with --listen: ", path));
   }
   std::error_code error;
   const std::filesystem::path dir =

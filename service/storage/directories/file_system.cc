@@ -59,7 +59,8 @@ absl::Status ErrnoStatus(int error, const std::string& doing) {
 
 absl::Status BelongsToAnother(const std::string& path, uid_t owner) {
   return absl::PermissionDeniedError(
-      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid()));
+      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(),
+                   "; choose a directory of your own with --state-dir"));
 }
 
 // Makes the directory and its missing parents. std::filesystem would make the parents writable for
@@ -91,9 +92,13 @@ nlink_t NamesBeside(const std::string& path, const struct stat& info) {
 
 absl::Status CheckKind(const std::string& path, const struct stat& info) {
   if (S_ISLNK(info.st_mode)) {
-    return absl::PermissionDeniedError(path + " is a symbolic link, which is not followed");
+    return absl::PermissionDeniedError(
+        path + " is a symbolic link, which is not followed; replace it with the file itself");
   }
-  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(path + " is not a regular file");
+  if (!S_ISREG(info.st_mode)) {
+    return absl::PermissionDeniedError(
+        path + " is not a regular file; remove it, or choose another directory with --state-dir");
+  }
   // If power failed while a store was set aside, the file has two names here.
   if (info.st_nlink > 1 && info.st_nlink > NamesBeside(path, info)) {
     return absl::PermissionDeniedError(

@@ -56,9 +56,9 @@ absl::StatusOr<StateLock> AcquireFromCommand(const std::string& dir) {
 }
 
 absl::Status HeldElsewhere(const std::string& dir) {
-  return absl::AlreadyExistsError(
-      absl::StrCat(dir, " is in use by a daemon of another container or node (there its process ",
-                   StateLock::Holder(dir), ")"));
+  return absl::AlreadyExistsError(absl::StrCat(
+      dir, " is in use by a daemon of another container or node (there its process ",
+      StateLock::Holder(dir), "); stop it there, or choose another directory with --state-dir"));
 }
 
 }  // namespace

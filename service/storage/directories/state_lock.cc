@@ -97,7 +97,10 @@ absl::Status StateLock::LockDirectory() {
     if (pid != 0) return InUse(dir_, pid);
     if (SteadyNow() > deadline) {
       return absl::AlreadyExistsError(
-          absl::StrCat(dir_, " is in use by another process, which holds a lock of the directory"));
+          absl::StrCat(dir_,
+                       " is in use by another process, which holds a lock of the directory; "
+                       "to find it, run: lslocks -u | grep ",
+                       dir_));
     }
     absl::SleepFor(kDirectoryPoll);
   }

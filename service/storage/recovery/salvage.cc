@@ -189,9 +189,11 @@ absl::StatusOr<std::vector<std::string>> Copy(const std::string& path, const std
   std::error_code error;
   const fs::space_info space = fs::space(scratch, error);
   if (!error && space.available < needed) {
-    return absl::ResourceExhaustedError(absl::StrCat("a working copy of ", path, " needs ",
-                                                     needed >> 20, " MiB, and ", scratch, " has ",
-                                                     space.available >> 20, " MiB free"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a working copy of ", path, " needs ", needed >> 20, " MiB, and ", scratch,
+                     " has ", space.available >> 20,
+                     " MiB free; free space there, or run `ranklog recover` with --to on a larger "
+                     "disk"));
   }
   std::vector<std::string> copies = {scratch + "/with-log.db"};
   if (log_bytes != 0) {

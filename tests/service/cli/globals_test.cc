@@ -15,6 +15,7 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using enum absl::StatusCode;
@@ -27,6 +28,20 @@ TEST(GlobalsTest, CommandRepeatsTheGivenFlags) {
   EXPECT_EQ(At("/a b's").Command("sync"), "ranklog --state-dir '/a b'\\''s' sync");
   const Globals named{.state_dir = "", .address = "unix:/a/d.sock"};
   EXPECT_EQ(named.Command("doctor"), "ranklog --address unix:/a/d.sock doctor");
+}
+
+TEST(GlobalsTest, SilentAddressComesWithRemedy) {
+  const TempDir dir;
+  const auto error_at = [](const std::string& address) {
+    return Globals{.state_dir = "", .address = address}.StateDir().status();
+  };
+  const std::string address = "unix:" + dir.File("no.sock");
+  EXPECT_THAT(error_at(address),
+              StatusIs(kUnavailable, EndsWith("; to start one there, run: ranklogd "
+                                              "--background --listen " +
+                                              address)));
+  EXPECT_THAT(error_at("unix:" + dir.File(std::string(110, 'x'))),
+              StatusIs(kUnavailable, EndsWith("use unix:PATH with 1 to 107 bytes")));
 }
 
 TEST(GlobalsTest, StoreIsOfferedOnlyInEmptyDirectory) {

@@ -142,7 +142,8 @@ TEST_F(CredentialStoreTest, RejectsFileOfAnotherUser) {
   ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
   CredentialStore::Options options;
   options.files = {file};
-  const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("user 65534"));
+  const auto refused = StatusIs(absl::StatusCode::kPermissionDenied,
+                                HasSubstr("user 65534; replace it with a file of your own"));
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
   options.netrc = std::exchange(options.files, {});
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
@@ -154,7 +155,7 @@ TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
   CredentialStore::Options options;
   options.files = {pipe};
   const auto refused =
-      StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not a regular file"));
+      StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not a regular file; replace it"));
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
   options.netrc = std::exchange(options.files, {});
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);

@@ -26,6 +26,7 @@ namespace {
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
 using ::ranklog::testing::WaitFor;
+using ::testing::HasSubstr;
 
 UniqueFd Connect(const std::string& path) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -205,7 +206,8 @@ TEST_F(AcceptorTest, KeepsASuccessorsSocket) {
 TEST(ListenSocketTest, ReportsWhyPathIsUnusable) {
   TempDir dir;
   EXPECT_THAT(ListenSocket::Bind(dir.File(std::string(108, 'x'))),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("1 to 107; choose another one with --listen: " + dir.path())));
   ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
   EXPECT_THAT(ListenSocket::Bind(dir.File("s")),
               StatusIs(absl::StatusCode::kFailedPrecondition,

@@ -103,6 +103,10 @@ TEST_F(SelectRunTest, AnUnknownOneListsTheNewest) {
   EXPECT_THAT(SelectRun({}, "latest", ""), StatusIs(kNotFound, HasSubstr("no runs")));
 }
 
+TEST_F(SelectRunTest, EmptyNameIsRefused) {
+  EXPECT_THAT(SelectRun(runs_, "", ""), StatusIs(kInvalidArgument, HasSubstr("`ranklog runs`")));
+}
+
 TEST_F(SelectRunTest, OtherProjectsRunIsNamed) {
   EXPECT_THAT(SelectRun(runs_, "mnist:xyz", ""),
               StatusIs(kNotFound, AllOf(HasSubstr("in another project there is:"),

@@ -8,6 +8,7 @@
 
 #include <fstream>
 
+#include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::HasSubstr;
 
 mode_t ModeOf(const std::string& path) {
   struct stat info = {};
@@ -82,6 +84,21 @@ TEST(FileSystemTest, AcceptsOwnLinkToOwnDirectory) {
   EXPECT_OK(MakeDirectory(dir.File("state")));
   ASSERT_EQ(chmod(dir.File("disk").c_str(), 0775), 0);
   EXPECT_THAT(MakeDirectory(dir.File("state")), StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+TEST(FileSystemTest, RefusedFileComesWithRemedy) {
+  TempDir dir;
+  constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+  std::ofstream(dir.File("file")) << "x";
+  ASSERT_EQ(symlink(dir.File("file").c_str(), dir.File("link").c_str()), 0);
+  EXPECT_THAT(CheckFile(dir.File("link")),
+              StatusIs(kDenied, HasSubstr("replace it with the file itself")));
+  EXPECT_THAT(CheckFile(dir.path()),
+              StatusIs(kDenied, HasSubstr("remove it, or choose another directory")));
+  SKIP_WITHOUT(geteuid() == 0, "root, to leave a file of another user");
+  ASSERT_EQ(chown(dir.File("file").c_str(), 65534, 65534), 0);
+  EXPECT_THAT(CheckFile(dir.File("file")),
+              StatusIs(kDenied, HasSubstr("choose a directory of your own with --state-dir")));
 }
 
 TEST(FileSystemTest, RefusesFileInDirectoryPath) {

@@ -211,6 +211,7 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   Do([&] {
     EXPECT_OK(store_->PutDelivery(created));
     EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("wandb has a part"));
+    EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("without --base-url"));
     EXPECT_OK(store_->SetBaseUrl(run, "https://a")) << "that is its address";
   });
   EXPECT_EQ(address(), "https://a");
