@@ -34,26 +34,49 @@ struct PrivateDir {
   bool create = false;  // make it (0700) if it is missing; never make its parent
 };
 
-// Also true if the type of the file system is unknown because statfs() fails.
+// The name of the network file system with this statfs() type; empty for any other type. FUSE has
+// one type for all its file systems, so the callers decide. From statfs(2), linux/magic.h and the
+// projects' own headers.
+inline const char* NetworkFileSystemName(uint32_t type) {
+  switch (type) {
+    case 0x00006969:
+      return "NFS";
+    case 0x0000517B:
+      return "SMB";
+    case 0xFF534D42:
+      return "CIFS";
+    case 0xFE534D42:
+      return "SMB2";
+    case 0x0BD00BD0:
+      return "Lustre";
+    case 0x47504653:
+      return "GPFS";
+    case 0x00C36400:
+      return "Ceph";
+    case 0x5346414F:
+    case 0x6B414653:  // the kernel's own client
+      return "AFS";
+    case 0x19830326:
+      return "BeeGFS";
+    case 0x20030528:
+      return "OrangeFS";
+    case 0x73757245:
+      return "Coda";
+    case 0x01021997:
+      return "9P";
+    default:
+      return "";
+  }
+}
+inline constexpr uint32_t kFuseType = 0x65735546;
+
+// Also true if the type of the file system is unknown because statfs() fails, and for all of FUSE:
+// a rank does not read the table of mounts, and takes the next directory of the list instead.
 inline bool IsOnNetworkFileSystem(const char* path) {
   struct statfs info;
   if (statfs(path, &info) != 0) return true;
-  switch (static_cast<uint32_t>(info.f_type)) {
-    case 0x6969:      // NFS
-    case 0x517B:      // SMB
-    case 0xFF534D42:  // CIFS
-    case 0xFE534D42:  // SMB2
-    case 0x65735546:  // FUSE
-    case 0x0BD00BD0:  // Lustre
-    case 0x47504653:  // GPFS
-    case 0x00C36400:  // Ceph
-    case 0x19830326:  // BeeGFS
-    case 0x01021997:  // 9P
-    case 0x5346414F:  // AFS
-      return true;
-    default:
-      return false;
-  }
+  const auto type = static_cast<uint32_t>(info.f_type);
+  return type == kFuseType || NetworkFileSystemName(type)[0] != '\0';
 }
 
 // Whether a file is a directory, belongs to this user, and has none of the permissions `forbidden`.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "ranklog/v1/places.h"
 #include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
@@ -25,24 +26,9 @@
 namespace ranklog::storage {
 namespace {
 
-struct FileSystem {
-  uint32_t type;
-  absl::string_view name;
-};
-
-// From statfs(2), linux/magic.h and the projects' own headers.
-constexpr FileSystem kNetworkFileSystems[] = {
-    {0x00006969, "NFS"},    {0x0000517B, "SMB"},    {0xFF534D42, "CIFS"},     {0xFE534D42, "SMB2"},
-    {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},   {0x00C36400, "Ceph"},     {0x5346414F, "AFS"},
-    {0x6B414653, "AFS"},    {0x19830326, "BeeGFS"}, {0x20030528, "OrangeFS"}, {0x73757245, "Coda"},
-    {0x01021997, "9P"},
-};
-
-constexpr uint32_t kFuse = 0x65735546;
-
 // The mount types after "fuse." of programs that keep the files on another machine. Programs that
 // present a local disk in another layout (bindfs, mergerfs, fuse-overlayfs, ...) are not in the
-// list.
+// list: such a disk may be the only one that a user has for the store.
 constexpr absl::string_view kNetworkFuse[] = {
     "sshfs",     "glusterfs", "ceph-fuse", "ceph",     "mfs",           "moosefs",
     "lizardfs",  "juicefs",   "JuiceFS",   "s3fs",     "goofys",        "gcsfuse",
@@ -109,13 +95,6 @@ absl::Status CheckKind(const std::string& path, const struct stat& info) {
 
 }  // namespace
 
-absl::string_view NetworkFileSystemName(uint64_t statfs_type) {
-  for (const FileSystem& system : kNetworkFileSystems) {
-    if (system.type == static_cast<uint32_t>(statfs_type)) return system.name;
-  }
-  return "";
-}
-
 absl::string_view NetworkFuseName(absl::string_view mounts, dev_t device) {
   const std::string id = absl::StrCat(major(device), ":", minor(device));
   for (const absl::string_view line : absl::StrSplit(mounts, '\n')) {
@@ -139,8 +118,9 @@ absl::Status CheckLocal(const std::string& directory) {
   if (statfs(directory.c_str(), &system) != 0 || stat(directory.c_str(), &info) != 0) {
     return ErrnoStatus(errno, "stat " + directory);
   }
-  absl::string_view name = NetworkFileSystemName(static_cast<uint64_t>(system.f_type));
-  if (static_cast<uint32_t>(system.f_type) == kFuse) {
+  const auto type = static_cast<uint32_t>(system.f_type);
+  absl::string_view name = v1::NetworkFileSystemName(type);
+  if (type == v1::kFuseType) {
     std::ostringstream mounts;
     mounts << std::ifstream("/proc/self/mountinfo").rdbuf();
     name = NetworkFuseName(mounts.str(), info.st_dev);

@@ -5,16 +5,12 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace ranklog::storage {
-
-// The name of the network file system with this statfs() type; empty for any other type.
-absl::string_view NetworkFileSystemName(uint64_t statfs_type);
 
 // The name of the FUSE network file system that is mounted as `device`; empty for any other file
 // system. `mounts` is the text of /proc/self/mountinfo, see proc(5).

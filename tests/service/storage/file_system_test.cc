@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
 
+#include "ranklog/v1/places.h"
 #include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -26,17 +28,16 @@ mode_t ModeOf(const std::string& path) {
 }
 
 TEST(FileSystemTest, KnowsNetworkFileSystems) {  // S22
-  EXPECT_EQ(NetworkFileSystemName(0x6969), "NFS");
-  EXPECT_EQ(NetworkFileSystemName(0x0BD00BD0), "Lustre");
-  EXPECT_EQ(NetworkFileSystemName(0x47504653), "GPFS");
-  EXPECT_EQ(NetworkFileSystemName(0xFF534D42), "CIFS");
-  EXPECT_EQ(NetworkFileSystemName(0xFFFFFFFFFF534D42), "CIFS") << "f_type may be a signed 32 bits";
+  const std::pair<uint32_t, const char*> systems[] = {
+      {0x6969, "NFS"},     {0x0BD00BD0, "Lustre"},   {0x47504653, "GPFS"}, {0xFF534D42, "CIFS"},
+      {0x6B414653, "AFS"}, {0x20030528, "OrangeFS"}, {0x73757245, "Coda"}};
+  for (const auto& [type, name] : systems) EXPECT_STREQ(v1::NetworkFileSystemName(type), name);
 }
 
 TEST(FileSystemTest, TakesLocalOnes) {
-  EXPECT_EQ(NetworkFileSystemName(0xEF53), "") << "ext4";
-  EXPECT_EQ(NetworkFileSystemName(0x01021994), "") << "tmpfs";
-  EXPECT_EQ(NetworkFileSystemName(0x65735546), "") << "FUSE";
+  EXPECT_STREQ(v1::NetworkFileSystemName(0xEF53), "") << "ext4";
+  EXPECT_STREQ(v1::NetworkFileSystemName(0x01021994), "") << "tmpfs";
+  EXPECT_STREQ(v1::NetworkFileSystemName(v1::kFuseType), "") << "FUSE";
   TempDir dir;
   EXPECT_OK(CheckLocal(dir.path()));
 }
