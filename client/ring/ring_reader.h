@@ -64,7 +64,6 @@ class RingReader {
 
   // The keys of a shape whose record was read before.
   const std::vector<std::string>& Keys(uint32_t shape) const { return shapes_[shape]; }
-  size_t shapes() const { return shapes_.size(); }
 
  private:
   const std::byte* At() const { return spool_->data() + position_ % spool_->data_bytes(); }

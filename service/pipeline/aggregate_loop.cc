@@ -149,7 +149,6 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
   counters_.stopped.erase(run);
   counters_.made_rows += rows;
   counters_.late_rows += late;
-  if (written.closed) ++counters_.closed_runs;
 }
 
 void AggregateLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {

@@ -54,7 +54,6 @@ class AggregateLoop {
   };
   struct Counters {
     uint64_t live_runs = 0;
-    uint64_t closed_runs = 0;
     uint64_t made_rows = 0;
     uint64_t late_rows = 0;  // late rows found since the start
     uint64_t open_values = 0;
