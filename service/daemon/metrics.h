@@ -43,7 +43,7 @@ struct MetricValues {
 // Sets the figures of this process.
 void AddProcess(MetricValues* figures);
 
-// Formats the figures in the text exposition format.
+// The text that MetricsServer answers. For tests, which need no port and no HTTP client with it.
 std::string MetricsText(const MetricValues& figures);
 
 // Answers `GET /metrics` on loopback, on its own threads. Any user of the node may ask. The answer

@@ -19,7 +19,7 @@ namespace ranklog::daemon {
 namespace {
 
 // The store's readers and the trackers' connections take about 40 descriptors. Ranks may take two
-// thirds of the limit (ingest/acceptor.cc).
+// thirds of the limit (ingest/server/acceptor.cc).
 constexpr rlim_t kDescriptors = 64;
 
 }  // namespace

@@ -47,7 +47,7 @@ class Orphans {
   // side are aggregated together. But starts of one job follow each other, and so do the processes
   // of one rank, in the order in which they lived.
   //
-  // `left_alone` receives each ring that cannot be read. `between` is called between any two rings.
+  // `on_unreadable` receives each ring that cannot be read. `between` is called between any two rings.
   // Rings that the store cannot take now may be passed again later.
   void Adopt(
       const std::vector<OrphanRing>& left,
