@@ -12,20 +12,20 @@ using ::testing::Le;
 
 constexpr absl::Duration kOpen = absl::ZeroDuration();
 
-class GateTest : public ::testing::Test {
+class CircuitBreakerTest : public ::testing::Test {
  protected:
   absl::Time now_ = absl::UnixEpoch();
   CircuitBreakers breakers_{Backoff::Options{}, [this] { return now_; }};
   CircuitBreaker& breaker_ = *breakers_.Of("https://server");
 };
 
-TEST_F(GateTest, ClosedBreakerAllowsAllRequests) {
+TEST_F(CircuitBreakerTest, ClosedBreakerAllowsAllRequests) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(breaker_.Enter(), kOpen);
   EXPECT_EQ(breakers_.Of("https://server"), &breaker_);
   EXPECT_NE(breakers_.Of("https://another"), &breaker_);
 }
 
-TEST_F(GateTest, FailureOpensTheBreaker) {
+TEST_F(CircuitBreakerTest, FailureOpensTheBreaker) {
   ASSERT_EQ(breaker_.Enter(), kOpen);
   const absl::Duration wait = breaker_.Failed(absl::nullopt, "away");
   breaker_.Leave();
@@ -35,7 +35,7 @@ TEST_F(GateTest, FailureOpensTheBreaker) {
   EXPECT_EQ(breaker_.Enter(), kOpen);
 }
 
-TEST_F(GateTest, ReportsReasonUntilAnswer) {
+TEST_F(CircuitBreakerTest, ReportsReasonUntilAnswer) {
   EXPECT_EQ(breaker_.why(), "");
   now_ += breaker_.Failed(absl::nullopt, "away");
   EXPECT_EQ(breaker_.why(), "away");
@@ -47,7 +47,7 @@ TEST_F(GateTest, ReportsReasonUntilAnswer) {
   EXPECT_EQ(breaker_.why(), "") << "that is as usual";
 }
 
-TEST_F(GateTest, OpenBreakerAllowsOneProbe) {
+TEST_F(CircuitBreakerTest, OpenBreakerAllowsOneProbe) {
   ASSERT_EQ(breaker_.Enter(), kOpen);
   now_ += breaker_.Failed(absl::nullopt, "away");
   breaker_.Leave();
@@ -63,7 +63,7 @@ TEST_F(GateTest, OpenBreakerAllowsOneProbe) {
   EXPECT_EQ(breaker_.Enter(), kOpen);
 }
 
-TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
+TEST_F(CircuitBreakerTest, ThoseThatFailTogetherCountOnce) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(breaker_.Enter(), kOpen);
   const absl::Duration wait = breaker_.Failed(absl::nullopt, "away");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(breaker_.Failed(absl::nullopt, "away"), wait);
@@ -73,7 +73,7 @@ TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
               AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
 }
 
-TEST_F(GateTest, LongestRetryAfterCounts) {
+TEST_F(CircuitBreakerTest, LongestRetryAfterCounts) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(breaker_.Enter(), kOpen);
   EXPECT_EQ(breaker_.Failed(absl::Seconds(1), "away"), absl::Seconds(1));
   EXPECT_EQ(breaker_.Failed(absl::Seconds(10), "away"), absl::Seconds(10));
@@ -81,11 +81,11 @@ TEST_F(GateTest, LongestRetryAfterCounts) {
   EXPECT_EQ(breaker_.Failed(absl::InfiniteDuration(), "away"), absl::Hours(1));
 }
 
-TEST_F(GateTest, ImmediateRetryAfterStillBacksOff) {
+TEST_F(CircuitBreakerTest, ImmediateRetryAfterStillBacksOff) {
   EXPECT_GE(breaker_.Failed(absl::ZeroDuration(), "away"), absl::Seconds(2));
 }
 
-TEST_F(GateTest, RetryAfterOpensAHealthyBreaker) {
+TEST_F(CircuitBreakerTest, RetryAfterOpensAHealthyBreaker) {
   breaker_.Answered();
   breaker_.OpenFor(absl::Seconds(30));
   breaker_.OpenFor(absl::Seconds(3));
@@ -96,7 +96,7 @@ TEST_F(GateTest, RetryAfterOpensAHealthyBreaker) {
   EXPECT_EQ(breaker_.Enter(), absl::Hours(1));
 }
 
-TEST_F(GateTest, AnswerResetsBackoff) {
+TEST_F(CircuitBreakerTest, AnswerResetsBackoff) {
   for (int i = 0; i < 10; ++i) now_ += breaker_.Failed(absl::nullopt, "away");
   EXPECT_EQ(breaker_.answers(), 0u);
   breaker_.Answered();
@@ -104,7 +104,7 @@ TEST_F(GateTest, AnswerResetsBackoff) {
   EXPECT_THAT(breaker_.Failed(absl::nullopt, "away"), Le(absl::Seconds(2.5)));
 }
 
-TEST_F(GateTest, StaysOpenForWholeRetryAfter) {
+TEST_F(CircuitBreakerTest, StaysOpenForWholeRetryAfter) {
   EXPECT_EQ(breaker_.Failed(absl::Seconds(42), "away"), absl::Seconds(42));
   breaker_.Answered();  // to a request that was already in flight
   now_ += absl::Seconds(41);
