@@ -103,7 +103,7 @@ class Verify {
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind != check->report.kind) continue;
-      if (!deliver::wandb::CursorFrom(delivery.place).created()) return absl::OkStatus();
+      if (!deliver::wandb::CursorFrom(delivery.cursor).created()) return absl::OkStatus();
       ASSIGN_OR_RETURN(check->read_back, ReadBack(run, delivery));
     }
     return absl::OkStatus();

@@ -238,7 +238,7 @@ struct Delivery {
   uint64_t refused_rows = 0;    // stored in the dead-letter table
   bool complete = false;        // the run's end was delivered too
   std::string last_error;       // empty: the last exchange succeeded
-  Json place;                   // the delivery's cursor, such as a line offset
+  Json cursor;                  // where the delivery continues, such as a line offset
   // The number of consecutive crashes of processes during this delivery, and the version of the
   // last one. PutDelivery() does not change these.
   uint32_t crashes = 0;

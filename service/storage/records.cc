@@ -191,7 +191,7 @@ absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {
   columns.ReadAll(delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
                   delivery.complete, delivery.last_error, delivery.crashes,
                   delivery.crashed_version);
-  ASSIGN_OR_RETURN(delivery.place, DecodeDocument(columns.Bytes()));
+  ASSIGN_OR_RETURN(delivery.cursor, DecodeDocument(columns.Bytes()));
   return delivery;
 }
 

@@ -206,7 +206,7 @@ absl::StatusOr<std::string> Store::TrackerOf(int64_t job) {
       absl::StrCat(kSelectDelivery, "WHERE run.job = ?1 AND kind <> 'local'"), {job});
   while (query.Next()) {
     ASSIGN_OR_RETURN(const model::Delivery delivery, DeliveryOf(query));
-    if (!delivery.place.empty() || delivery.delivered_rows != 0) return delivery.kind;
+    if (!delivery.cursor.empty() || delivery.delivered_rows != 0) return delivery.kind;
   }
   RETURN_IF_ERROR(query.status());
   return "";
@@ -240,7 +240,7 @@ absl::Status Store::PutDelivery(const model::Delivery& delivery) {
       "last_error = excluded.last_error, place = excluded.place",
       delivery.run,
       {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
-       delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
+       delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor))});
 }
 
 absl::Status Store::SetCrashes(const model::Delivery& delivery) {

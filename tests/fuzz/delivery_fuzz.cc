@@ -304,7 +304,7 @@ class Delivered {
  private:
   void Restart() {
     // The cursor is encoded and decoded, as by the store.
-    stored_.place = storage::DecodeDocument(storage::EncodeDocument(stored_.place)).value();
+    stored_.cursor = storage::DecodeDocument(storage::EncodeDocument(stored_.cursor)).value();
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = 1;
     options.max_line_bytes = 2000;
@@ -343,7 +343,7 @@ class Delivered {
   }
 
   static bool Continued(const model::Delivery& delivery) {
-    return deliver::wandb::CursorFrom(delivery.place).continued;
+    return deliver::wandb::CursorFrom(delivery.cursor).continued;
   }
 
   const Runs& runs_;

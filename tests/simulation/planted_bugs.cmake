@@ -141,7 +141,7 @@ plant(storage/store.cc complete_over_reopening
         \"last_error, place) SELECT id, ?2, ?3, ?4, ?5, ?6, ?7 FROM run WHERE id = ?1\",
         delivery.run,
         {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
-         delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
+         delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor))});
   }")
 plant(store_attach.cc attempt_unseen
   "(next ? 1 : 0)"

@@ -52,7 +52,7 @@ Cursor CursorFrom(const model::Json& json) {
 }
 
 uint64_t ReplayedRows(const model::Delivery& delivery) {
-  return std::min(CursorFrom(delivery.place).replayed_rows, delivery.delivered_rows);
+  return std::min(CursorFrom(delivery.cursor).replayed_rows, delivery.delivered_rows);
 }
 
 }  // namespace ranklog::deliver::wandb

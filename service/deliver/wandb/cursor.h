@@ -1,4 +1,4 @@
-// The cursor of a run at a W&B server, stored in Delivery.place. See format.md beside this.
+// The cursor of a run at a W&B server, stored in Delivery.cursor. See format.md beside this.
 
 #ifndef SERVICE_DELIVER_WANDB_CURSOR_H_
 #define SERVICE_DELIVER_WANDB_CURSOR_H_

@@ -41,13 +41,13 @@ class ExpectedLines {
         own_(&no_definitions_, StartOf(run), max_line_bytes),
         with_added_(&definitions_, StartOf(run), max_line_bytes) {}
 
-  // Reads the definitions that apply according to `place`, and the rows that are bare at the
+  // Reads the definitions that apply according to `cursor`, and the rows that are bare at the
   // server.
-  absl::Status Prepare(absl::string_view kind, const Cursor& place) {
-    own_.SetFirstStep(place.replays_through);
-    with_added_.SetFirstStep(place.replays_through);
+  absl::Status Prepare(absl::string_view kind, const Cursor& cursor) {
+    own_.SetFirstStep(cursor.replays_through);
+    with_added_.SetFirstStep(cursor.replays_through);
     ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
-    cut_updates_ = place.cut_updates;
+    cut_updates_ = cursor.cut_updates;
     for (const model::StoredUpdate& stored : updates) {
       if (stored.id <= cut_updates_) Define(stored.update);
     }
@@ -225,20 +225,21 @@ bool ReadBackReport::ok(bool ended) const {
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
                                         const std::string& key, const ReadBackOptions& options) {
-  const Cursor place = CursorFrom(delivery.place);
+  const Cursor cursor = CursorFrom(delivery.cursor);
   ASSIGN_OR_RETURN(const std::string base_url, CheckBaseUrl(run.settings.base_url));
   Asker asker(&transport, GraphqlUrl(base_url), key, options);
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
-  RETURN_IF_ERROR(expected.Prepare(delivery.kind, place));
+  RETURN_IF_ERROR(expected.Prepare(delivery.kind, cursor));
 
   const uint64_t rows = delivery.delivered_rows;
   const uint64_t replays = ReplayedRows(delivery);
   ReadBackReport report;
   report.sent = rows - replays;
-  report.base_lines = place.base_offset + static_cast<int64_t>(replays);
-  report.continued = place.continued;
-  const bool shared = report.base_lines > 0 || place.continued;
-  HistoryQuery query = {.entity = place.entity, .project = place.project, .run_id = place.run_id};
+  report.base_lines = cursor.base_offset + static_cast<int64_t>(replays);
+  report.continued = cursor.continued;
+  const bool shared = report.base_lines > 0 || cursor.continued;
+  HistoryQuery query = {
+      .entity = cursor.entity, .project = cursor.project, .run_id = cursor.run_id};
   do {
     ASSIGN_OR_RETURN(
         const std::vector<ExpectedLine> lines,
@@ -260,14 +261,14 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
 
   const int64_t kept_back =
       report.lines - report.base_lines - static_cast<int64_t>(report.diff.lines());
-  if (!place.continued) {
+  if (!cursor.continued) {
     report.not_checked = std::min<uint64_t>(report.diff.missing, std::max<int64_t>(kept_back, 0));
   }
   report.diff.missing -= report.not_checked;
   if (report.diff.missing == 0) report.diff.gaps.clear();
-  if (!delivery.complete || place.continued) return report;
+  if (!delivery.complete || cursor.continued) return report;
   ASSIGN_OR_RETURN(const std::string answer,
-                   asker.Ask(DocumentsBody(place.entity, place.project, place.run_id)));
+                   asker.Ask(DocumentsBody(cursor.entity, cursor.project, cursor.run_id)));
   ASSIGN_OR_RETURN(const RunDocuments documents, ParseDocuments(answer));
   RETURN_IF_ERROR(CompareWith(documents, reader, run, delivery, &expected, &report));
   return report;

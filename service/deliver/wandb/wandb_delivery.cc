@@ -31,7 +31,7 @@ absl::optional<absl::Duration> RetryAfter(const absl::StatusOr<HttpResponse>& an
 
 bool Same(const model::Delivery& a, const model::Delivery& b) {
   return a.delivered_rows == b.delivered_rows && a.refused_rows == b.refused_rows &&
-         a.complete == b.complete && a.last_error == b.last_error && a.place == b.place;
+         a.complete == b.complete && a.last_error == b.last_error && a.cursor == b.cursor;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
                              Options options)
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
-      cursor_(CursorFrom(delivery_.place)),
+      cursor_(CursorFrom(delivery_.cursor)),
       breakers_(
           breakers->Of(ServerOf(run_)),
           breakers->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
@@ -80,7 +80,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
     }
     SetWaitReason(wait);
   }
-  if (cursor_.created()) delivery_.place = ToJson(cursor_);
+  if (cursor_.created()) delivery_.cursor = ToJson(cursor_);
   StepResult result;
   result.delivery = delivery_;
   result.dead_letters = std::exchange(dead_letters_, {});

@@ -63,7 +63,7 @@ absl::Status AddRun(Store& store, uint64_t number) {
   delivery.kind = "wandb";
   delivery.delivered_rows = batches * kRowsOfBatch;
   delivery.complete = true;
-  delivery.place = ranklog::model::Json::object();
+  delivery.cursor = ranklog::model::Json::object();
   return store.PutDelivery(delivery);
 }
 

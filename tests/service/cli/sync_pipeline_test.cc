@@ -39,7 +39,7 @@ class SyncPipelineTest : public testing::StoreTest {
     model::Delivery created;
     created.run = run.id;
     created.kind = "wandb";
-    created.place = {{"storage_id", "s1"}};
+    created.cursor = {{"storage_id", "s1"}};
     Do([&] { EXPECT_OK(store_->PutDelivery(created)); });
   }
 

@@ -180,7 +180,7 @@ class RankWatchTest : public ::testing::Test {
         delivery.run = stream.run;
         delivery.kind = kind;
         delivery.complete = true;
-        delivery.place = model::Json::object();
+        delivery.cursor = model::Json::object();
         EXPECT_OK(store.PutDelivery(delivery));
       }
       return store.RemoveRun(stream.run, 2);

@@ -73,7 +73,7 @@ class RetentionLoopTest : public ::testing::Test {
       delivery.run = stream->run;
       delivery.kind = "wandb";
       delivery.complete = complete;
-      delivery.place = model::Json::object();
+      delivery.cursor = model::Json::object();
       return store.PutDelivery(delivery);
     }));
   }

@@ -70,7 +70,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
       delivery.kind = kind;
       delivery.delivered_rows = rows;
       delivery.complete = complete;
-      delivery.place = model::Json::object();
+      delivery.cursor = model::Json::object();
       ASSERT_OK(store_->PutDelivery(delivery));
     }
   }
@@ -170,7 +170,7 @@ TEST_F(RetentionTest, LocalOnlyRunStays) {
     local.run = made.run;
     local.kind = "local";
     local.complete = true;
-    local.place = model::Json::object();
+    local.cursor = model::Json::object();
     ASSERT_OK(store_->PutDelivery(local));
   });
   EXPECT_THAT(Removable(), IsEmpty());

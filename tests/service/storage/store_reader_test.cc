@@ -144,7 +144,7 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
     EXPECT_OK(store_->PutDelivery(delivery));
     delivery.delivered_rows = 2;
     delivery.refused_rows = 1;
-    delivery.place = {{"offset", 17}};
+    delivery.cursor = {{"offset", 17}};
     EXPECT_OK(store_->PutDelivery(delivery));
   });
   ASSERT_OK_AND_ASSIGN(const auto pending, reader_->PendingDeliveries());
@@ -154,7 +154,7 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   EXPECT_EQ(pending[0].delivered_rows, 2);
   EXPECT_EQ(pending[0].refused_rows, 1);
   EXPECT_EQ(pending[0].last_error, "503");
-  EXPECT_EQ(pending[0].place, delivery.place);
+  EXPECT_EQ(pending[0].cursor, delivery.cursor);
   delivery.complete = true;
   Do([&] {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 2000));
@@ -171,11 +171,11 @@ TEST_F(StoreReaderTest, RepeatedAddKeepsTheDelivery) {
   ASSERT_OK_AND_ASSIGN(const auto added, reader_->PendingDeliveries());
   ASSERT_THAT(added, SizeIs(1));
   EXPECT_EQ(added[0].delivered_rows, 0);
-  EXPECT_EQ(added[0].place, model::Json::object());
+  EXPECT_EQ(added[0].cursor, model::Json::object());
 
   model::Delivery delivery = added[0];
   delivery.delivered_rows = 2;
-  delivery.place = {{"offset", 17}};
+  delivery.cursor = {{"offset", 17}};
   Do([&] {
     EXPECT_OK(store_->PutDelivery(delivery));
     EXPECT_OK(store_->AddDelivery(run, "wandb"));
@@ -183,7 +183,7 @@ TEST_F(StoreReaderTest, RepeatedAddKeepsTheDelivery) {
   ASSERT_OK_AND_ASSIGN(const auto again, reader_->PendingDeliveries());
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_EQ(again[0].delivered_rows, 2);
-  EXPECT_EQ(again[0].place, delivery.place);
+  EXPECT_EQ(again[0].cursor, delivery.cursor);
 }
 
 TEST_F(StoreReaderTest, LocalDeliveryCountsEveryRow) {

@@ -207,7 +207,7 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   model::Delivery created;
   created.run = run;
   created.kind = "wandb";
-  created.place = {{"storage_id", "s1"}};  // the tracker has the run, but no row yet
+  created.cursor = {{"storage_id", "s1"}};  // the tracker has the run, but no row yet
   Do([&] {
     EXPECT_OK(store_->PutDelivery(created));
     EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("wandb has a part"));
@@ -237,7 +237,7 @@ TEST_F(StoreTest, ResumeKeepsAddressAfterDelivery) {
     attach(2, "https://right");
   });
   EXPECT_EQ(settings().base_url, "https://right") << "no tracker has a part yet";
-  delivery.place = {{"storage_id", "s1"}};
+  delivery.cursor = {{"storage_id", "s1"}};
   Do([&] {
     EXPECT_OK(store_->PutDelivery(delivery));
     attach(3, "https://wrong");

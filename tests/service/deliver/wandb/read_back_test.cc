@@ -307,7 +307,7 @@ TEST_F(ReadBackTest, GivesUpAfterTimeoutWithReason) {
 
 TEST_F(ReadBackTest, WrongKeyOrRunFailsImmediately) {
   DeliverToTheEnd(5);
-  stored_delivery_.place["run_id"] = "other";
+  stored_delivery_.cursor["run_id"] = "other";
   EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kNotFound));
   server_.RequireKey(std::string(40, 'z'));
   EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kFailedPrecondition));

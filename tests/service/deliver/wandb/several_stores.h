@@ -57,7 +57,7 @@ class SeveralStoresTest : public ::testing::Test {
     // Posts its rows and dies. `server` decides what the server did with the request.
     void PostAndDie(const std::function<void(const HttpRequest&)>& server) {
       for (int i = 0; i < 200; ++i) {
-        const uint64_t cut = delivery.place.is_object() ? delivery.place.value("cut_rows", 0) : 0;
+        const uint64_t cut = delivery.cursor.is_object() ? delivery.cursor.value("cut_rows", 0) : 0;
         if (cut > 0) break;
         Step();
       }

@@ -90,7 +90,7 @@ class WandbDeliveryTest : public ::testing::Test {
   void StepUntilCut() {
     for (int i = 0; i < 10; ++i) {
       const StepResult result = Step();
-      if (result.delivery.place.is_object() && result.delivery.place.value("cut_rows", 0) > 0) {
+      if (result.delivery.cursor.is_object() && result.delivery.cursor.value("cut_rows", 0) > 0) {
         return;
       }
     }
@@ -143,11 +143,11 @@ TEST_F(WandbDeliveryTest, CursorIsStoredBeforeFirstPost) {
   const StepResult upserted = Step();
   EXPECT_EQ(Upserts(), 1u);
   EXPECT_TRUE(upserted.changed);
-  EXPECT_EQ(upserted.delivery.place["base_offset"], 100);
+  EXPECT_EQ(upserted.delivery.cursor["base_offset"], 100);
   EXPECT_EQ(upserted.wait, absl::ZeroDuration());
   const StepResult cut = Step();
   EXPECT_TRUE(cut.changed);
-  EXPECT_EQ(cut.delivery.place["cut_rows"], 3);
+  EXPECT_EQ(cut.delivery.cursor["cut_rows"], 3);
   EXPECT_THAT(Posts(), ElementsAre());
   const StepResult posted = Step();
   EXPECT_EQ(posted.delivery.delivered_rows, 3u);
@@ -548,7 +548,7 @@ TEST_F(WandbDeliveryTest, ForeignAnswerDeliversNothing) {
   };
   stored_.Append(3);
   for (const auto& [body, said] : answers) {
-    stored_delivery_.place = model::Json();
+    stored_delivery_.cursor = model::Json();
     Restart();
     StepUntilCut();
     transport_.AnswerNext(FakeTransport::Code(200, body));
