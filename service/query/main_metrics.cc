@@ -1,19 +1,14 @@
 #include "service/query/main_metrics.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "service/model/rank_statistics.h"
 
 namespace ranklog::query {
 
-bool IsRankStatistic(const std::string& key) {
-  constexpr std::array<const char*, 6> kPrefixes = {"rank_mean/", "rank_min/",    "rank_max/",
-                                                    "rank_std/",  "rank_argmin/", "rank_argmax/"};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [&](const char* prefix) { return absl::StartsWith(key, prefix); });
-}
+bool IsRankStatistic(const std::string& key) { return !model::MetricOfStatistic(key).empty(); }
 
 std::vector<std::string> MainMetrics(const std::vector<std::string>& keys,
                                      const aggregate::MetricTable& definitions, size_t limit) {

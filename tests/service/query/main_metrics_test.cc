@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "service/model/rank_statistics.h"
+
 namespace ranklog::query {
 namespace {
 
@@ -19,6 +22,9 @@ TEST(MainMetricsTest, TakesNoMoreThanTheLimit) {
 }
 
 TEST(MainMetricsTest, LeavesOutStatisticsOverRanks) {
+  for (const absl::string_view name : model::kRankStatistics) {
+    EXPECT_TRUE(IsRankStatistic(absl::StrCat("rank_", name, "/loss"))) << name;
+  }
   EXPECT_THAT(MainMetrics({"rank_mean/loss", "rank_argmax/loss", "_runtime"}, {}, 4), IsEmpty());
   EXPECT_THAT(MainMetrics({"rank_of_matrix", "rank_loss"}, {}, 4),
               ElementsAre("rank_loss", "rank_of_matrix"))
