@@ -24,7 +24,6 @@ struct Plan {
 
   // Of step 1 .. steps:
   int64_t MicroBatches(int64_t step) const;  // 1 .. grad_accum
-  bool EndsEpoch(int64_t step) const { return step % steps_per_epoch == 0; }
   // After the step, as a fraction: 1.5 is the middle of the second epoch.
   double Epoch(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
   bool Validates(int64_t step) const;

@@ -12,8 +12,6 @@ TEST(PlanTest, StepsAreTheOptions) {
   EXPECT_EQ(plan.steps, 50);
   EXPECT_EQ(plan.steps_per_epoch, 20);
   EXPECT_DOUBLE_EQ(plan.Epoch(50), 2.5);
-  EXPECT_FALSE(plan.EndsEpoch(39));
-  EXPECT_TRUE(plan.EndsEpoch(40));
 }
 
 TEST(PlanTest, EpochsGiveTheSteps) {
