@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/certificates.h"
@@ -105,6 +106,16 @@ std::string FirstOf(const Variables& variables, std::initializer_list<const char
 std::string ProxyOf(const std::string& scheme, const Variables& variables) {
   if (scheme == "http") return FirstOf(variables, {"http_proxy", "all_proxy", "ALL_PROXY"});
   return FirstOf(variables, {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"});
+}
+
+// The proxies of this process. curl itself would keep the white space around them.
+Variables OwnProxies() {
+  Variables variables;
+  for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
+                           "no_proxy", "NO_PROXY"}) {
+    variables[name] = Variable(name);
+  }
+  return variables;
 }
 
 // A rank sends all variables, a command only those that it sets.
@@ -231,11 +242,11 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     }
   }
   // An empty string counts too, and overrides our own variable.
-  if (request.variables.has_value() && NameProxies(*request.variables)) {
-    curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, *request.variables).c_str());
-    curl_easy_setopt(easy, CURLOPT_NOPROXY,
-                     FirstOf(*request.variables, {"no_proxy", "NO_PROXY"}).c_str());
-  }
+  const Variables proxies = request.variables.has_value() && NameProxies(*request.variables)
+                                ? *request.variables
+                                : OwnProxies();
+  curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, proxies).c_str());
+  curl_easy_setopt(easy, CURLOPT_NOPROXY, FirstOf(proxies, {"no_proxy", "NO_PROXY"}).c_str());
   if (url->loopback()) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   if (!request.basic_user.empty()) {
     curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);

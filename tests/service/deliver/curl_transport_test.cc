@@ -105,7 +105,7 @@ TEST_F(CurlTransportTest, AbsentProxyLeavesOurOwn) {
   HttpRequest request = To("/echo");
   request.url = "http://tracker.invalid/echo";
   request.variables = std::map<std::string, std::string>{{"RANKLOG_ALLOW_HTTP", "1"}};
-  setenv("http_proxy", absl::StrCat("http://127.0.0.1:", port_).c_str(), 1);
+  setenv("http_proxy", absl::StrCat(" http://127.0.0.1:", port_, "\n").c_str(), 1);
   const auto answer = transport_->Post(request);
   unsetenv("http_proxy");
   ASSERT_OK(answer);
