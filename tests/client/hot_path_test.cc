@@ -93,7 +93,7 @@ TEST_F(HotPathTest, KnownShapesAllocateNothing) {
   EXPECT_TRUE(all);
 }
 
-TEST_F(HotPathTest, TheCounterCounts) {
+TEST_F(HotPathTest, CounterCountsAllocations) {
   const long before = allocations;
   EXPECT_TRUE(run_.Log({{"a new shape", 1}}));
   EXPECT_GT(allocations, before);
@@ -170,7 +170,7 @@ TEST_F(HotPathTest, MakesNoSystemCall) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_F(HotPathTest, TheFilterKills) {
+TEST_F(HotPathTest, SystemCallKillsTheProcess) {
   const int status = ExitOfChild([] {
     ForbidSystemCalls();
     getppid();

@@ -470,21 +470,21 @@ class InterleavingTest : public ::testing::Test {
   bool all_durable_ = true;
 };
 
-TEST_F(InterleavingTest, LastRow) {
+TEST_F(InterleavingTest, LastRowSurvivesFinish) {
   for (const Start start : {Start::kOwnRing, Start::kIdleRing, Start::kNoRing}) {
     EXPECT_THAT(FirstError([&] { LastRow(start); }), IsEmpty());
     EXPECT_GT(orders_, 30);
   }
 }
 
-TEST_F(InterleavingTest, LastUpdate) {
+TEST_F(InterleavingTest, LastUpdateSurvivesFinish) {
   for (const Start start : {Start::kOwnRing, Start::kIdleRing, Start::kNoRing}) {
     EXPECT_THAT(FirstError([&] { LastUpdate(start); }), IsEmpty());
     EXPECT_GT(orders_, 30);
   }
 }
 
-TEST_F(InterleavingTest, RowsOfTwoThreads) {
+TEST_F(InterleavingTest, RowsOfTwoThreadsSurviveFinish) {
   const auto begin = [this] {
     Logger(Start::kOwnRing, [this] { Log(); });
     Logger(Start::kNoRing, [this] { Log(); });
@@ -494,7 +494,7 @@ TEST_F(InterleavingTest, RowsOfTwoThreads) {
   EXPECT_GT(orders_, 30);
 }
 
-TEST_F(InterleavingTest, FinishByTwoThreads) {
+TEST_F(InterleavingTest, ConcurrentFinishesLoseNoRow) {
   const auto begin = [this] {
     Logger(Start::kOwnRing, [this] { Log(); });
     Finisher();
@@ -504,12 +504,12 @@ TEST_F(InterleavingTest, FinishByTwoThreads) {
   EXPECT_GT(orders_, 30);
 }
 
-TEST_F(InterleavingTest, FullRing) {
+TEST_F(InterleavingTest, FullRingCountsRefusedRows) {
   EXPECT_THAT(FirstError([this] { FullRing(); }), IsEmpty());
   EXPECT_GT(orders_, 30);
 }
 
-TEST_F(InterleavingTest, RowThatNeedsALargerRing) {
+TEST_F(InterleavingTest, LargerRingLosesNoRow) {
   const auto begin = [this] {
     Logger(Start::kOwnRing, [this] { Log(std::string(kRingBytes / 2, 't')); });
     Finisher();
@@ -518,7 +518,7 @@ TEST_F(InterleavingTest, RowThatNeedsALargerRing) {
   EXPECT_GT(orders_, 30);
 }
 
-TEST_F(InterleavingTest, LogInASignalHandler) {
+TEST_F(InterleavingTest, SignalHandlerLosesNoRow) {
   for (const Start start : {Start::kOwnRing, Start::kNoRing}) {
     EXPECT_THAT(FirstError([&] { SignalInLog(start); }), IsEmpty());
     EXPECT_GT(orders_, 30);

@@ -46,7 +46,7 @@ TEST_F(LaunchTest, RepeatedInitIsNewStart) {
   EXPECT_EQ(From({{"RANKLOG_RUN_ID", "other"}}).id(), first.id());
 }
 
-TEST_F(LaunchTest, TorchrunRestartsItsRanks) {
+TEST_F(LaunchTest, TorchrunRestartKeepsLaunch) {
   const v1::Launch launch = From({{"RANK", "1"},
                                   {"WORLD_SIZE", "2"},
                                   {"LOCAL_RANK", "1"},
@@ -108,7 +108,7 @@ TEST(RunIdTest, OneProcessHasItsLaunchersId) {
 }
 
 // Somebody may have started each rank from its own shell.
-TEST_F(LaunchTest, RankVariablesAloneNameNoLauncher) {
+TEST_F(LaunchTest, RankVariablesDoNotIdentifyLauncher) {
   const v1::Launch launch = From({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_FALSE(launch.whole_node());
   EXPECT_FALSE(launch.restarts_ranks());

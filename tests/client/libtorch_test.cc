@@ -9,7 +9,7 @@
 namespace ranklog::testing {
 namespace {
 
-TEST(LibTorchTest, BothWorkInOneProcess) {
+TEST(LibTorchTest, LibTorchAndRanklogShareProcess) {
   TempDir dir;
   FakeIngest daemon(dir.File("sock"));
   daemon.Start();

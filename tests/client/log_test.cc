@@ -170,7 +170,7 @@ TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {
   EXPECT_EQ(Ring().rows.at(0).values.at(1).first, "größe/日本");
 }
 
-TEST_F(LogTest, RefusedRowLeavesTheStep) {
+TEST_F(LogTest, RefusedRowKeepsOpenStep) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
   auto run = Init(settings);
@@ -415,7 +415,7 @@ TEST_F(LogTest, ConfigSummaryAndMetricsAreUpdates) {
   EXPECT_EQ(run.stats().updates_pending, 3u);
 }
 
-TEST_F(LogTest, NullTextIsAnEmptyOne) {
+TEST_F(LogTest, NullTextBecomesEmpty) {
   auto run = Init(MakeSettings());
   const char* const unset = nullptr;
   EXPECT_TRUE(run.Log({{"loss", 1}, {"note", unset}}));
@@ -495,7 +495,7 @@ TEST_F(LogTest, SummaryUpdateHasItsStep) {
   EXPECT_FALSE(ring.updates[3].has_before_step());
 }
 
-TEST_F(LogTest, InvalidSettingsCostNoRow) {
+TEST_F(LogTest, InvalidSettingsLoseNoRow) {
   Settings settings = MakeSettings();
   settings.rank = 2;
   settings.world_size = 2;
@@ -509,7 +509,7 @@ TEST_F(LogTest, InvalidSettingsCostNoRow) {
   EXPECT_THAT(Ring().rows, SizeIs(1));
 }
 
-TEST_F(LogTest, DisabledTakesAllAndDoesNothing) {
+TEST_F(LogTest, DisabledRunAcceptsAndDropsRows) {
   Settings settings = MakeSettings();
   settings.disabled = true;
   auto run = Init(settings);

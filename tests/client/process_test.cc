@@ -90,7 +90,7 @@ TEST_F(ProcessTest, LoggingSignalHandlersLoseNoRows) {
   EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
 }
 
-TEST_F(ProcessTest, CancelledThreadsEndBehindTheirCalls) {
+TEST_F(ProcessTest, CancelledThreadsEndAfterTheirCalls) {
   daemon_.Start();
   const Finished rank = Rank("cancelled", 20);
   ASSERT_EQ(rank.code, 0) << rank.output;

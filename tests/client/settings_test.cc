@@ -64,7 +64,7 @@ class SettingsTest : public ::testing::Test {
   std::map<std::string, std::string> before_;
 };
 
-TEST_F(SettingsTest, AnEmptyEnvironmentIsOneRank) {
+TEST_F(SettingsTest, EmptyEnvironmentMeansSingleRank) {
   const Settings settings = internal::Resolve(From({}));
   EXPECT_THAT(settings.Validate(), IsEmpty());
   EXPECT_EQ(*settings.rank, 0);
@@ -108,7 +108,7 @@ TEST_F(SettingsTest, RanklogVariablesOverrideWandb) {  // S8
   EXPECT_THAT(settings.Validate(), IsEmpty());
 }
 
-TEST_F(SettingsTest, WandbModes) {
+TEST_F(SettingsTest, WandbModeSelectsDestination) {
   EXPECT_THAT(From({{"WANDB_MODE", "offline"}}).destinations, ElementsAre("local"));
   EXPECT_TRUE(From({{"WANDB_MODE", "disabled"}}).disabled);
   EXPECT_THAT(From({{"WANDB_MODE", "online"}}).destinations, IsEmpty());
@@ -358,7 +358,7 @@ TEST_F(SettingsTest, RepairGivesUsableSettings) {
   EXPECT_THAT(repaired.rank_statistics, ElementsAre("mean"));
 }
 
-TEST_F(SettingsTest, Torchrun) {  // S5
+TEST_F(SettingsTest, TorchrunVariablesSetRanks) {  // S5
   const Settings settings = internal::Resolve(From({{"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
                                                     {"LOCAL_RANK", "1"},
@@ -399,7 +399,7 @@ TEST_F(SettingsTest, SlurmCountsOnlyInAStep) {  // S5
   EXPECT_EQ(*From(batch).rank, 2);  // torchrun under srun
 }
 
-TEST_F(SettingsTest, SlurmsNotationOfTasks) {
+TEST_F(SettingsTest, SlurmTaskCountsAreParsed) {
   using internal::SlurmTasksOnNode;
   EXPECT_EQ(SlurmTasksOnNode("2(x3),1", 0), 2);
   EXPECT_EQ(SlurmTasksOnNode("2(x3),1", 2), 2);
@@ -410,7 +410,7 @@ TEST_F(SettingsTest, SlurmsNotationOfTasks) {
   EXPECT_FALSE(SlurmTasksOnNode("4294967295", 0).has_value());
 }
 
-TEST_F(SettingsTest, OpenMpiAndPmi) {  // S5
+TEST_F(SettingsTest, OpenMpiAndPmiSetRanks) {  // S5
   EXPECT_EQ(*From({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).rank, 1);
   EXPECT_EQ(*From({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).world_size, 2);
 }
@@ -484,7 +484,7 @@ TEST_F(SettingsTest, OnlyPartialRanklogVariablesAreErrors) {
   EXPECT_THAT(From({{"LOCAL_RANK", "1"}}).Validate(), IsEmpty());
 }
 
-TEST_F(SettingsTest, TheLargestRankHasAWorld) {
+TEST_F(SettingsTest, LargestRankGetsValidWorldSize) {
   const Settings repaired = internal::Repair(From({{"RANK", "2147483647"}, {"WORLD_SIZE", "4"}}));
   EXPECT_THAT(repaired.Validate(), IsEmpty());
 }

@@ -83,7 +83,7 @@ TEST(StderrLinesTest, ClosedStderrWritesNoOtherFile) {
   EXPECT_EQ(PutLines([] { close(2); }), 0);
 }
 
-TEST(StderrLinesTest, AFileGetsTheLines) {
+TEST(StderrLinesTest, FileReceivesAllLines) {
   testing::TempDir dir;
   const std::string path = dir.File("log");
   EXPECT_EQ(PutLines([&] { dup2(open(path.c_str(), O_WRONLY | O_CREAT, 0600), 2); }, 2), 0);

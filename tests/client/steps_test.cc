@@ -82,7 +82,7 @@ TEST(StepsTest, OpenStepIsLargestOfRings) {
   }
 }
 
-TEST(StepsTest, AForkedChildSharesThem) {
+TEST(StepsTest, ForkedChildSharesSteps) {
   const auto steps = SharedSteps::Create();
   const uint32_t word = steps->AddRing();
   steps->Take(word, 3);
@@ -126,7 +126,7 @@ TEST(StepsTest, ThreadsTakeEachOpenStepOnce) {
 }
 
 // Otherwise it would hold back the steps of the others.
-TEST(ProgressTest, IdleRingAdvancesBelowOpenStep) {
+TEST(IdleProgressTest, IdleRingAdvancesBelowOpenStep) {
   IdleProgress progress;
   IdleProgress::Time now{};
   progress.OnRow(3, /*commits=*/false);
@@ -135,7 +135,7 @@ TEST(ProgressTest, IdleRingAdvancesBelowOpenStep) {
   EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 100, 12), 11);
 }
 
-TEST(ProgressTest, LaggingRingGetsMoreTime) {
+TEST(IdleProgressTest, LaggingRingGetsMoreTime) {
   IdleProgress progress;
   IdleProgress::Time now{};
   progress.Next(now, 100, 8);

@@ -94,7 +94,7 @@ TEST_F(UserMessagesTest, PrintsRunLineOnce) {
   EXPECT_THAT(Said(messages), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, RunLineNamesTheOtherStateDirectory) {
+TEST_F(UserMessagesTest, RunLineNamesOtherStateDirectory) {
   Settings settings = Job();
   settings.state_dir = "/asked";
   UserMessages messages = Make(settings);
@@ -107,7 +107,7 @@ TEST_F(UserMessagesTest, RunLineNamesTheOtherStateDirectory) {
                   "--state-dir /kept show job; the running daemon keeps /kept, not /asked"));
 }
 
-TEST_F(UserMessagesTest, LearnsTheRunsIdLater) {
+TEST_F(UserMessagesTest, RunIdMayArriveLater) {
   UserMessages messages = Make(Job(/*rank=*/3));
   v1::ServerMessage hello = Hello();
   hello.mutable_hello()->clear_run_id();
@@ -168,7 +168,7 @@ TEST_F(UserMessagesTest, FirstLineWaitsForTrackerUrl) {
   EXPECT_THAT(Said(late), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, OtherRanksSayOnlyTroubles) {
+TEST_F(UserMessagesTest, OtherRanksPrintOnlyProblems) {
   UserMessages messages = Make(Job(/*rank=*/1));
   messages.OnMessage(Hello());
   EXPECT_THAT(Said(messages), IsEmpty());
@@ -332,7 +332,7 @@ TEST_F(UserMessagesTest, DurableRowsAreNotReportedWaiting) {
                           "spool for the daemon"));
 }
 
-TEST_F(UserMessagesTest, SingularForOneRow) {
+TEST_F(UserMessagesTest, OneRowUsesSingular) {
   UserMessages messages = Make();
   UserMessages::Facts facts = Ended(UserMessages::Facts::End::kDurable);
   facts.stats.rows_logged = facts.stats.rows_durable = 1;
@@ -466,7 +466,7 @@ TEST_F(UserMessagesTest, LastLineWarnsUnlessDurable) {
   }
 }
 
-TEST_F(UserMessagesTest, WithoutASinkItOnlyRemembers) {
+TEST_F(UserMessagesTest, WithoutSinkNothingIsPrinted) {
   UserMessages messages(Job(), nullptr);
   messages.OnMessage(Hello());
   messages.OnMessage(Notice("store", "the disk is full"));

@@ -121,7 +121,7 @@ TEST_F(PruneTest, DryRunOnlyListsRuns) {
       << "within a week";
 }
 
-TEST_F(PruneTest, AgeAndSizeDecideWhatGoes) {
+TEST_F(PruneTest, AgeAndSizeSelectRemovedRuns) {
   EXPECT_EQ(Ranklog({"prune"}).code, 2) << "nobody can be asked";
   const Json removed = RanklogJson({"prune", "--yes", "--keep-for", "24h"});
   ASSERT_THAT(removed, SizeIs(1));
@@ -161,7 +161,7 @@ TEST_F(PruneTest, RemovesOnlyEnoughForSizeLimit) {
   EXPECT_EQ(going[0]["run_id"], "old");
 }
 
-TEST_F(PruneTest, WhatIsNotDeliveredStays) {
+TEST_F(PruneTest, UndeliveredRunsStay) {
   ASSERT_OK_AND_ASSIGN(store_, storage::Store::Open(state_dir(), {}));
   ASSERT_OK(store_->Begin());
   MakeFinishedRun();  // two of its rows wait

@@ -82,7 +82,7 @@ TEST_F(CliTest, RunsDoesNotAwaitStaleRun) {
   EXPECT_LT(absl::Now() - begun, absl::Milliseconds(1900)) << "it would wait for 2 s";
 }
 
-TEST_F(CliTest, AnEmptyRunIsWrongUsage) { EXPECT_EQ(Ranklog({"show", ""}).code, 2); }
+TEST_F(CliTest, EmptyRunArgumentIsWrongUsage) { EXPECT_EQ(Ranklog({"show", ""}).code, 2); }
 
 TEST_F(CliTest, UnknownCommandOrFlagIsNamed) {
   const auto refused = [this](const std::vector<std::string>& args) {
@@ -200,7 +200,7 @@ TEST_F(CliTest, RunsJsonHasFieldsInOrder) {
   EXPECT_EQ(runs[0]["destinations"][0]["pending_rows"], 0) << "local has every row";
 }
 
-TEST_F(CliTest, RunsIsATable) {  // S37
+TEST_F(CliTest, RunsPrintsATable) {  // S37
   const Finished finished = Ranklog({"runs"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);
@@ -213,7 +213,7 @@ TEST_F(CliTest, RunsIsATable) {  // S37
   EXPECT_THAT(finished.output, Not(HasSubstr("\x1b"))) << "no colours into a file";
 }
 
-TEST_F(CliTest, RunsCanBeNarrowedDown) {
+TEST_F(CliTest, RunsFiltersByProjectAndState) {
   EXPECT_THAT(RanklogJson({"runs", "--state", "running"}), SizeIs(1));
   EXPECT_THAT(RanklogJson({"runs", "--project", "none"}), SizeIs(0));
 }
@@ -272,7 +272,7 @@ TEST_F(CliTest, StatusShowsQueueAndDisk) {
               AllOf(HasSubstr("B free of "), HasSubstr("2 queued ("), HasSubstr(" d ")));
 }
 
-TEST_F(CliTest, StatusCheckIsForMonitoring) {
+TEST_F(CliTest, StatusCheckFailsOnProblems) {
   const Finished finished = Ranklog({"status", "--check"});
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output,
@@ -309,7 +309,7 @@ TEST_F(CliTest, StatusNamesStoreLockHolder) {
   EXPECT_EQ(status["daemon"]["pid"], getpid());
 }
 
-TEST_F(CliTest, DeadListsWhatWasRefused) {
+TEST_F(CliTest, DeadListsRefusedRecords) {
   const Json letters = RanklogJson({"dead", "tiny"});
   ASSERT_THAT(letters, SizeIs(1));
   EXPECT_EQ(letters[0]["row"], 2);

@@ -370,7 +370,7 @@ TEST(DaemonTest, AllProgramsIgnoreWhiteSpaceAroundVariables) {
   EXPECT_THAT(RunToEnd({RANKLOG_CLI, "runs"}, options).output, HasSubstr("job"));
 }
 
-TEST(DaemonTest, HelpAndVersionAreAnswered) {
+TEST(DaemonTest, HelpAndVersionArePrinted) {
   EXPECT_THAT(RunRanklogd({"--help"}).output, AllOf(HasSubstr("Examples"), HasSubstr("--drain")));
   EXPECT_EQ(RunRanklogd({"--version"}).code, 0);
 }

@@ -169,13 +169,13 @@ TEST_F(DamagedStoreTest, CutAnywhereIsSetAside) {
   }
 }
 
-TEST_F(DamagedStoreTest, IsNoDatabase) {
+TEST_F(DamagedStoreTest, NonDatabaseFileIsSetAside) {
   fs::create_directory(node_.state_dir());
   std::ofstream(Database(node_)) << std::string(100'000, 'g');
   EXPECT_EQ(ExpectItGoesOn(node_), 1u);
 }
 
-TEST_F(DamagedStoreTest, OnlyItsLogIsLeft) {
+TEST_F(DamagedStoreTest, LogWithoutDatabaseIsSetAside) {
   ASSERT_NO_FATAL_FAILURE(Fill(node_, kept_, /*log=*/true));
   Restore(node_, kept_);
   fs::remove(Database(node_));
@@ -186,7 +186,7 @@ TEST_F(DamagedStoreTest, OnlyItsLogIsLeft) {
 }
 
 // Two stores of the same ranks: SQLite uses the log of the other file, which mixes pages of both.
-TEST_F(DamagedStoreTest, HasALogOfAnotherFile) {
+TEST_F(DamagedStoreTest, LogOfAnotherFileIsRejected) {
   ASSERT_NO_FATAL_FAILURE(Fill(node_, kept_, /*log=*/false));
   Node other;
   const std::string others = dir_.File("others");

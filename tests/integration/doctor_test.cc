@@ -303,14 +303,14 @@ TEST_F(DaemonInACgroupTest, UnitDaemonGetsSystemdAdvice) {
 }
 
 // The cgroups as made by Slurm's plugin, version 1 or 2.
-TEST_F(DaemonInACgroupTest, OfAJobStepIsNamed) {
+TEST_F(DaemonInACgroupTest, JobStepDaemonIsReported) {
   const OwnCgroup step({"job_1", "step_0"});
   SKIP_WITHOUT(!step.path().empty(), "cgroups of this kernel or container");
   ExpectAdvice(DoctorOfDaemonIn(step),
                {"the daemon is part of a job's step", "let the prolog start it"});
 }
 
-TEST_F(DaemonInACgroupTest, OfAUserManagerNeedsLinger) {
+TEST_F(DaemonInACgroupTest, UserManagerDaemonNeedsLinger) {
   const passwd* const user = getpwuid(geteuid());
   const OwnCgroup manager({"user@1000.service", "app.slice"});
   SKIP_WITHOUT(!manager.path().empty() && user != nullptr, "cgroups of this kernel or container");

@@ -65,7 +65,7 @@ bool CanMakeNamespaces() {
   return RunToEnd(probe).code == 0;
 }
 
-TEST_F(OrphanSpoolTest, ByItsPath) {
+TEST_F(OrphanSpoolTest, IsReadByItsPath) {
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
   KillAndExpectAll(counting);
@@ -92,7 +92,7 @@ bool HoldsAnonymousMemory(pid_t pid) {
   return false;
 }
 
-TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
+TEST_F(OrphanSpoolTest, AnonymousRingIsReadByDescriptor) {
   SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
   auto environment = kNoFlush;
@@ -203,7 +203,7 @@ TEST_F(OrphanSpoolTest, FindsRingInFormerlyConfiguredDirectory) {
 constexpr char kTakenDevShm[] =
     "mount -t tmpfs none /dev/shm && mkdir /dev/shm/ranklog-0 && chmod 777 /dev/shm/ranklog-0";
 
-TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
+TEST_F(OrphanSpoolTest, OccupiedDirectoryIsSkipped) {
   SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);

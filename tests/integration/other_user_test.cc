@@ -89,7 +89,7 @@ class OtherUserTest : public ::testing::Test {
   std::unique_ptr<CountingJob> counting_;
 };
 
-TEST_F(OtherUserTest, ReachesNothing) {
+TEST_F(OtherUserTest, CannotAccessAnyFile) {
   // First what the owner can do, to see that there is something to reach.
   const std::vector<std::string> paths = Paths();
   const std::string owner = WhatCanBeDoneBy(std::to_string(geteuid()), paths);

@@ -154,7 +154,7 @@ TEST_F(RecoverTest, CountsRowsLostToTruncation) {
 }
 
 // Neither refers to the other one.
-TEST_F(RecoverTest, DoctorAndRecoverAgreeOnHopelessStore) {
+TEST_F(RecoverTest, DoctorAgreesOnUnrecoverableStore) {
   fs::resize_file(database(), 3000);
   const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_THAT(doctor.output,
@@ -181,7 +181,7 @@ TEST_F(RecoverTest, SavesRowsDespiteDamagedSettings) {
 }
 
 // The newest rows are in the write-ahead log, which is beside the store, as the lock is.
-TEST_F(RecoverTest, FindsTheLogOfALinkedStore) {
+TEST_F(RecoverTest, FindsLogOfLinkedStore) {
   node_.Start();
   CountingJob counting(node_, "three", 10);
   ASSERT_TRUE(counting.WaitForReturned(10));
@@ -210,7 +210,7 @@ TEST_F(RecoverTest, FindsTheLogOfALinkedStore) {
   }
 }
 
-TEST_F(RecoverTest, OverwritesNothing) {
+TEST_F(RecoverTest, OverwritesNoExistingFile) {
   const std::string to = node_.state_dir() + "/../there";
   fs::create_directory(to);
   std::ofstream(to + "/file") << "x";

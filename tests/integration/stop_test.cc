@@ -51,7 +51,7 @@ class BlackHole {
   int port_ = 0;
 };
 
-TEST(StopTest, EndsSoonThoughTheBackendHangs) {
+TEST(StopTest, StopsPromptlyWhileTrackerHangs) {
   BlackHole hole;
   Node node;
   node.Start();

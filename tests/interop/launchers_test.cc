@@ -67,7 +67,7 @@ std::set<uint32_t> Ranks(const Node& node) {
   return ranks;
 }
 
-TEST(LaunchersTest, Torchrun) {  // S5
+TEST(LaunchersTest, TorchrunRanksShareRun) {  // S5
   SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
   Node node;
   node.Start();

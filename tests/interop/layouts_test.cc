@@ -130,12 +130,12 @@ class SlurmLayoutsTest : public LayoutsTest {
   bool started_ = false;
 };
 
-TEST_F(SlurmLayoutsTest, MainOfRanksInCycles) {  // S2, S5
+TEST_F(SlurmLayoutsTest, CyclicRanksShareMainRun) {  // S2, S5
   SKIP_WITHOUT(HaveSlurm(), "Slurm (slurmctld, slurmd, munge), and root to run it");
   ExpectMain(Srun());
 }
 
-TEST_F(SlurmLayoutsTest, NodeOfRanksInCycles) {  // S3, S5
+TEST_F(SlurmLayoutsTest, CyclicRanksShareNodeRuns) {  // S3, S5
   SKIP_WITHOUT(HaveSlurm(), "Slurm (slurmctld, slurmd, munge), and root to run it");
   ExpectNode(Srun());
 }
@@ -170,12 +170,12 @@ exec unshare --uts sh -c "hostname $host; $*"
   }
 };
 
-TEST_F(MpiLayoutsTest, MainOfRanksInCycles) {  // S2, S5
+TEST_F(MpiLayoutsTest, CyclicRanksShareMainRun) {  // S2, S5
   SKIP_WITHOUT(HaveMpi(), "Open MPI (openmpi-bin), and root to name two nodes");
   ExpectMain(Mpirun());
 }
 
-TEST_F(MpiLayoutsTest, NodeOfRanksInCycles) {  // S3, S5
+TEST_F(MpiLayoutsTest, CyclicRanksShareNodeRuns) {  // S3, S5
   SKIP_WITHOUT(HaveMpi(), "Open MPI (openmpi-bin), and root to name two nodes");
   ExpectNode(Mpirun());
 }

@@ -71,7 +71,7 @@ class SlurmEndsTest : public ::testing::Test {
 
 constexpr char kLogForLong[] = "srun -n2 logging_rank 1000000 0 1000";
 
-TEST_F(SlurmEndsTest, CancelledJob) {
+TEST_F(SlurmEndsTest, CancelledJobIsNamedInReason) {
   cluster_.Start({});
   const std::string job = Submit({}, kLogForLong);
   ASSERT_TRUE(Logs(job));
@@ -82,7 +82,7 @@ TEST_F(SlurmEndsTest, CancelledJob) {
             HasSubstr("was killed by signal 15 (Terminated)")));
 }
 
-TEST_F(SlurmEndsTest, JobWithoutMemory) {
+TEST_F(SlurmEndsTest, MemoryKillIsNamedInReason) {
   cluster_.Start({.conf = {"SelectTypeParameters=CR_Core_Memory"}});
   const std::string job = Submit({"--mem=100"}, "srun -n2 ending_rank memory");
   EXPECT_THAT(
@@ -92,7 +92,7 @@ TEST_F(SlurmEndsTest, JobWithoutMemory) {
 }
 
 // Slurm checks time limits every 30 s of the wall clock, which the test sets.
-TEST_F(SlurmEndsTest, JobAtItsTimeLimit) {
+TEST_F(SlurmEndsTest, TimeLimitIsNamedInReason) {
   const std::string clock = cluster_.File("clock");
   int64_t offset_ns = 0;
   std::ofstream(clock).write(reinterpret_cast<const char*>(&offset_ns), sizeof offset_ns);

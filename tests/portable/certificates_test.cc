@@ -50,7 +50,7 @@ class PortableCertificatesTest : public ::testing::Test {
   const std::string url_ = "https://127.0.0.1:" + std::to_string(server_.port());
 };
 
-TEST_F(PortableCertificatesTest, AreThoseOfTheDistribution) {  // S46
+TEST_F(PortableCertificatesTest, DistributionBundleIsUsed) {  // S46
   size_t asked = 0;
   for (const char* bundle :
        {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -62,7 +62,7 @@ TEST_F(PortableCertificatesTest, AreThoseOfTheDistribution) {  // S46
   }
 }
 
-TEST_F(PortableCertificatesTest, AreThoseOfTheVariables) {
+TEST_F(PortableCertificatesTest, VariablesOverrideDistribution) {
   size_t asked = 0;
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const std::string output = LogIn("", {{{name, dir_.File("ca.pem")}}, {}, ""});
@@ -71,12 +71,12 @@ TEST_F(PortableCertificatesTest, AreThoseOfTheVariables) {
   }
 }
 
-TEST_F(PortableCertificatesTest, MissingOnesAreReported) {
+TEST_F(PortableCertificatesTest, MissingCertificatesAreReported) {
   EXPECT_THAT(LogIn(""), HasSubstr("no CA certificates to verify the server"));
   EXPECT_THAT(server_.keys(), IsEmpty());
 }
 
-TEST_F(PortableCertificatesTest, AWrongPathIsReported) {
+TEST_F(PortableCertificatesTest, WrongPathIsReported) {
   const std::string output =
       LogIn("/etc/ssl/cert.pem", {{{"SSL_CERT_FILE", "/absent.pem"}}, {}, ""});
   EXPECT_THAT(output, HasSubstr("/absent.pem"));

@@ -69,7 +69,7 @@ TEST_F(CheckpointDirectoryTest, KeepsLastCheckpointsAndFindsNewest) {  // S30
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
+TEST_F(CheckpointDirectoryTest, SkipsTornAndForeignCheckpoints) {  // S30
   CheckpointDirectory directory = Open(/*keep=*/9);
   for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step)));
   std::filesystem::resize_file(directory.PathOf(3),
@@ -147,7 +147,7 @@ TEST_F(CheckpointDirectoryTest, OnlyDamagedCheckpointsReportDataLoss) {
                        AllOf(HasSubstr(path_), HasSubstr("without --resume"))));
 }
 
-TEST_F(CheckpointDirectoryTest, RemovesWhatWasLeftHalfWritten) {
+TEST_F(CheckpointDirectoryTest, RemovesUnfinishedFiles) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/checkpoint-00000001.safetensors.tmp") << "half";
   std::ofstream(path_ + "/notes.tmp") << "mine";

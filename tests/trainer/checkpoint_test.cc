@@ -99,7 +99,7 @@ TEST_F(CheckpointTest, RestoredTrainingContinuesBitForBit) {  // S31
   EXPECT_TRUE(at::equal(second.model()->weight, first.model()->weight));
 }
 
-TEST_F(CheckpointTest, KeepsWhatElseItHolds) {  // S30
+TEST_F(CheckpointTest, MetadataSurviveRoundTrip) {  // S30
   Training training;
   training.Losses(1);
   const Checkpoint got = Reread(training.Save());

@@ -107,7 +107,7 @@ TEST_F(LoadCorpusTest, RejectsTruncatedGzip) {
                        HasSubstr("cannot read the text " + path + ": unexpected end of file")));
 }
 
-TEST_F(LoadCorpusTest, RefusesWhatIsNoFile) {
+TEST_F(LoadCorpusTest, RefusesNonRegularFiles) {
   EXPECT_THAT(Load("/dev/null", 10, 1).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
 }
@@ -131,7 +131,7 @@ TEST_F(LoadCorpusTest, SingleTokenFileHoldsOutTail) {
   EXPECT_EQ(AllOf(corpus.validation)[0], 950);
 }
 
-TEST_F(LoadCorpusTest, RefusesTokensThatDoNotServe) {
+TEST_F(LoadCorpusTest, RefusesUnusableTokenFiles) {
   WriteTokens("train.bin", 0, 100);
   WriteTokens("val.bin", 0, 10);
   EXPECT_THAT(Load(dir_.path(), 10, 2).status(),
@@ -144,7 +144,7 @@ TEST_F(LoadCorpusTest, RefusesTokensThatDoNotServe) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 100 tokens")));
 }
 
-TEST_F(LoadCorpusTest, TheBuiltinOneIsRealText) {
+TEST_F(LoadCorpusTest, BuiltinDataIsRealText) {
   ASSERT_OK_AND_ASSIGN(const Corpus corpus, Load("builtin", 128, 16));
   EXPECT_GT(corpus.train.size(), 100000u);
   EXPECT_GT(corpus.validation.size(), 5000u);

@@ -20,7 +20,7 @@ TEST(ErrorFileTest, HasTheFieldsThatTorchrunReads) {
   EXPECT_TRUE(content["message"]["extraInfo"]["py_callstack"].is_string());
 }
 
-TEST(ErrorFileTest, ReplacesWhatIsNotUtf8) {
+TEST(ErrorFileTest, ReplacesInvalidUtf8) {
   EXPECT_FALSE(
       nlohmann::json::parse(ErrorFileContent("\xff", 0, 1), nullptr, false).is_discarded());
 }

@@ -94,7 +94,7 @@ TEST_F(LaunchTest, KillsStubbornRankAfterGracePeriod) {
   EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 1")));
 }
 
-TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
+TEST_F(LaunchTest, ForwardsSignalsToRanks) {
   absl::Status status;
   const pid_t self = getpid();
   std::thread killer([&] {

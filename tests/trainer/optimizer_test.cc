@@ -48,7 +48,7 @@ TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
   }
 }
 
-TEST(SetLearningRateTest, HoldsForAllParameters) {
+TEST(SetLearningRateTest, AppliesToAllParameterGroups) {
   at::Tensor matrix = ParameterWith(at::ones({1, 1}), at::ones({1, 1}));
   at::Tensor vector = ParameterWith(at::ones({1}), at::ones({1}));
   torch::optim::AdamW optimizer = MakeAdamW({matrix, vector}, /*weight_decay=*/0);
@@ -73,17 +73,17 @@ TEST_F(ClipGradientsTest, ScalesAllByOneFactor) {
   EXPECT_NEAR(Last(), -0.4, 1e-5);
 }
 
-TEST_F(ClipGradientsTest, SmallOnesStay) {
+TEST_F(ClipGradientsTest, SmallGradientsAreUnchanged) {
   EXPECT_NEAR(ClipGradients(parameters_, 5.5).item<double>(), 5, 1e-5);
   EXPECT_EQ(Last(), -4.0);
 }
 
-TEST_F(ClipGradientsTest, ZeroIsNoLimit) {
+TEST_F(ClipGradientsTest, ZeroDisablesClipping) {
   EXPECT_NEAR(ClipGradients(parameters_, 0).item<double>(), 5, 1e-5);
   EXPECT_EQ(Last(), -4.0);
 }
 
-TEST(ZeroGradientsTest, StayInTheirMemory) {
+TEST(ZeroGradientsTest, GradientsKeepTheirMemory) {
   const at::Tensor parameter = ParameterWith(at::ones({2}), at::ones({2}));
   const at::Tensor bucket = parameter.grad();
   ZeroGradients({parameter, at::ones({1})});

@@ -38,7 +38,7 @@ TEST(ParseCommandLineTest, WhatIsGivenIsKept) {  // S9
   EXPECT_EQ(options.nproc_per_node, 3);
 }
 
-TEST(ParseCommandLineTest, RanksByTheNumberOfGpus) {
+TEST(ParseCommandLineTest, GpuCountSetsRanks) {
   EXPECT_EQ(std::get<Options>(Parse({"--nproc-per-node", "gpu"})).nproc_per_node, 0);
   EXPECT_EQ(std::get<Options>(Parse({})).nproc_per_node, 1);
   EXPECT_EQ(std::get<Options>(Parse({"--nproc-per-node", "2"})).nproc_per_node, 2);
@@ -80,7 +80,7 @@ TEST(ParseCommandLineTest, WrongOptionsNameValidValues) {
   }
 }
 
-TEST(ParseCommandLineTest, WrongUsageIsTwo) {
+TEST(ParseCommandLineTest, WrongUsageExitsWithTwo) {
   const std::vector<std::vector<const char*>> wrong = {{"--no-such-flag"},
                                                        {"stray"},
                                                        {"--steps", "0"},
@@ -145,7 +145,7 @@ TEST(ParseCommandLineTest, AnExperimentStaysBelowItsDirectory) {
   }
 }
 
-TEST(ParseCommandLineTest, DeviceAndTimeout) {
+TEST(ParseCommandLineTest, ParsesDeviceAndTimeout) {
   const Options defaults = std::get<Options>(Parse({}));
   EXPECT_EQ(defaults.comm, Comm::kAuto);
   EXPECT_FALSE(defaults.bfloat16);

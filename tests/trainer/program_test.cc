@@ -93,7 +93,7 @@ TEST_F(TrainProgramTest, ConfigHasEveryOption) {
   EXPECT_GT(options, 25);
 }
 
-TEST_F(TrainProgramTest, WrongUsageIsTwo) {
+TEST_F(TrainProgramTest, WrongUsageExitsWithTwo) {
   const Finished unknown = Train({"--no-such-flag"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.output, AllOf(StartsWith("ranklog-train: "), HasSubstr("--no-such-flag")));

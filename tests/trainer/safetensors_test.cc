@@ -108,7 +108,7 @@ TEST_F(SafeTensorsTest, EachTensorIsAligned) {
   }
 }
 
-TEST_F(SafeTensorsTest, CutOffAnywhereIsDataLoss) {
+TEST_F(SafeTensorsTest, TruncationIsDataLoss) {
   ASSERT_OK(WriteSafeTensors(path_, Example()));
   for (auto size = std::filesystem::file_size(path_); size-- > 0;) {
     std::filesystem::resize_file(path_, size);
@@ -118,7 +118,7 @@ TEST_F(SafeTensorsTest, CutOffAnywhereIsDataLoss) {
   }
 }
 
-TEST_F(SafeTensorsTest, AnyChangedByteIsSeen) {
+TEST_F(SafeTensorsTest, DetectsAnyChangedByte) {
   ASSERT_OK(WriteSafeTensors(path_, Example()));
   const std::string file = FileContent(path_);
   for (size_t i = 0; i < file.size(); ++i) {
@@ -135,7 +135,7 @@ TEST_F(SafeTensorsTest, AnyChangedByteIsSeen) {
   }
 }
 
-TEST_F(SafeTensorsTest, BytesBehindTheEndAreSeen) {
+TEST_F(SafeTensorsTest, DetectsTrailingBytes) {
   ASSERT_OK(WriteSafeTensors(path_, Example()));
   std::ofstream(path_, std::ios::binary | std::ios::app) << "x";
   EXPECT_THAT(ReadSafeTensors(path_).status(), StatusIs(absl::StatusCode::kDataLoss));
@@ -210,7 +210,7 @@ TEST_F(SafeTensorsTest, FailedWriteKeepsOldFile) {
   ExpectEqual(got, Example());
 }
 
-TEST_F(SafeTensorsTest, RefusesWhatTheFormatHasNot) {
+TEST_F(SafeTensorsTest, RefusesUnsupportedTypesAndNames) {
   SafeTensors wrong;
   wrong.tensors["a"] = at::zeros({1}, at::kComplexFloat);
   EXPECT_THAT(WriteSafeTensors(path_, wrong), StatusIs(absl::StatusCode::kInvalidArgument));

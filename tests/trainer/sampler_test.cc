@@ -101,7 +101,7 @@ TEST(EpochSamplerTest, DropLastOmitsOnlyIncompleteBatch) {  // S28
   }
 }
 
-TEST(EpochSamplerTest, BatchesPerEpochAreThoseDealt) {
+TEST(EpochSamplerTest, BatchesPerEpochMatchesDealtBatches) {
   for (const SamplerOptions& options : ManyOptions()) {
     EXPECT_EQ(EpochSampler(options).batches_per_epoch() * options.batch, Deal(options)[0].size())
         << Name(options);

@@ -37,7 +37,7 @@ class StartCheckTest : public ::testing::Test {
 
 TEST_F(StartCheckTest, SameTrainingIsAccepted) { EXPECT_THAT(Resume(), IsOkAndHolds(IsEmpty())); }
 
-TEST_F(StartCheckTest, NamesWhatBendsTheCurve) {
+TEST_F(StartCheckTest, NamesOptionsThatChangeLossCurve) {
   options_.lr = 0.5;
   options_.val_every = 3;
   EXPECT_THAT(Resume(),
@@ -67,7 +67,7 @@ TEST_F(StartCheckTest, RejectsChangedDataOfSameLength) {
                                                 HasSubstr("CRC-32 of the training tokens is "))));
 }
 
-TEST_F(StartCheckTest, RefusesAnotherPlaceForTheRun) {
+TEST_F(StartCheckTest, RefusesAnotherProjectOrStrategy) {
   settings_.project = "zz";
   settings_.log_strategy = LogStrategy::kAll;
   EXPECT_THAT(Resume().status(), StatusIs(absl::StatusCode::kInvalidArgument,

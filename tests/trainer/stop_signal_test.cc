@@ -33,7 +33,7 @@ TEST(StopSignalTest, ASecondSignalEndsTheProcess) {
   }
 }
 
-TEST(StopSignalTest, GivesTheSignalsBack) {
+TEST(StopSignalTest, RestoresSignalHandlers) {
   EXPECT_EXIT(
       {
         signal(SIGTERM, SIG_DFL);  // an earlier test of this process may have ignored it

@@ -57,7 +57,7 @@ class TokenCacheTest : public ::testing::Test {
   std::string path_, printed_;
 };
 
-TEST_F(TokenCacheTest, MakesOnceWhatItGivesThen) {  // S29
+TEST_F(TokenCacheTest, MakesTokensOnlyOnce) {  // S29
   ASSERT_OK_AND_ASSIGN(const Tokens made, Open());
   EXPECT_THAT(printed_, AllOf(HasSubstr("training the tokenizer bpe:512"), HasSubstr(" made in ")));
   EXPECT_LT(made.size(), std::filesystem::file_size(dir_.File("text")) / 2);

@@ -19,7 +19,7 @@ TEST(TokenizerTest, ParsesItsName) {
   EXPECT_EQ(Tokenizer::Parse("bpe:4096")->vocabulary(), 4096);
 }
 
-TEST(TokenizerTest, RefusesOthers) {
+TEST(TokenizerTest, RefusesUnknownNames) {
   for (const char* name : {"", "byte", "bpe", "bpe:", "bpe:x", "bpe:257", "bpe:65537", "bpe:-1",
                            "bpe:4096x", "BPE:4096"}) {
     EXPECT_THAT(Tokenizer::Parse(name).status(),

@@ -46,7 +46,7 @@ TEST(TokensTest, PartsOutliveTheWhole) {
   EXPECT_THAT(CopyOf(part, 0, 2), ElementsAre(12, 13));
 }
 
-TEST(TokensTest, KnowsItsLargest) {
+TEST(TokensTest, LargestReturnsMaximumToken) {
   EXPECT_EQ(Tokens().Largest(), -1);
   EXPECT_EQ(Tokens(std::vector<uint8_t>{3, 255, 1}).Largest(), 255);
   EXPECT_EQ(Tokens(std::vector<uint16_t>{3, 1, 50257}).Part(0, 2).Largest(), 3);
@@ -61,7 +61,7 @@ TEST_F(MappedTokensTest, ReadsLittleEndianFromAnOffset) {
   EXPECT_THAT(CopyOf(narrow, 3, 3), ElementsAre('d', 1, 2));
 }
 
-TEST_F(MappedTokensTest, OutliveTheName) {
+TEST_F(MappedTokensTest, MappingOutlivesFileName) {
   const std::string path = Write("abc");
   ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(path, 1));
   unlink(path.c_str());
@@ -76,12 +76,12 @@ TEST_F(MappedTokensTest, SigbusReportsTruncatedFile) {
               "SIGBUS: " + path + " was shortened while it was in use");
 }
 
-TEST_F(MappedTokensTest, EmptyFileHasNone) {
+TEST_F(MappedTokensTest, EmptyFileHasNoTokens) {
   ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(Write(""), 1));
   EXPECT_EQ(tokens.size(), 0u);
 }
 
-TEST_F(MappedTokensTest, NamesWhatCannotBeMapped) {
+TEST_F(MappedTokensTest, ErrorNamesUnmappableFile) {
   EXPECT_THAT(Tokens::Map(dir_.File("none"), 1).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("none"))));
   EXPECT_THAT(Tokens::Map(dir_.path(), 1).status(),

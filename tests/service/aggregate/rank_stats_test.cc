@@ -145,7 +145,7 @@ TEST(RankStatsTest, HugeValuesDoNotOverflow) {
 }
 
 // Their squares are 0.
-TEST(RankStatsTest, TheSmallestNumbersHaveASpread) {
+TEST(RankStatsTest, SmallestNumbersHaveNonzeroStd) {
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();
   EXPECT_EQ(Of({0, 2 * kTiny}).std(), kTiny);
   EXPECT_EQ(Of({0, 2 * kTiny}).mean, kTiny);

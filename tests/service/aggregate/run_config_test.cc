@@ -69,7 +69,7 @@ TEST_F(RunConfigTest, PrimaryValueWinsInAnyOrder) {
   EXPECT_EQ(config.items().begin().key(), "lr");
 }
 
-TEST_F(RunConfigTest, UsersRankValueWins) {
+TEST_F(RunConfigTest, UserRankKeyIsKept) {
   updates_ = {Config(1, R"({"rank":16,"ranklog":{"mine":1}})")};
   const Json config = RunConfig(run_, streams_, updates_);
   EXPECT_EQ(config["rank"], 16);

@@ -104,7 +104,7 @@ TEST_F(RunSummaryTest, FinalExplicitValueOverridesRows) {
   EXPECT_EQ(summary_.ToJson().dump(), R"({"loss":"done","_step":1,"_timestamp":1.5,"note":7})");
 }
 
-TEST_F(RunSummaryTest, WhatCameLastCounts) {
+TEST_F(RunSummaryTest, LatestOfRowAndUpdateWins) {
   Losses({1, 2});  // steps 0 and 1
   summary_.Set({"loss", "between", 2});
   summary_.Set({"other", 7, 0});

@@ -5,7 +5,7 @@
 namespace ranklog {
 namespace {
 
-TEST(DurationHistogramTest, BoundsAreIncludedInTheirClass) {
+TEST(DurationHistogramTest, UpperBoundsAreInclusive) {
   DurationHistogram histogram;
   histogram.Add(absl::ZeroDuration());
   histogram.Add(absl::Milliseconds(1));  // the first bound

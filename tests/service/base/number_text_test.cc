@@ -38,7 +38,7 @@ TEST(NumberTextTest, BytesGrowIntoUnits) {
   EXPECT_EQ(BytesText(5LL << 30), "5.0 GiB");
 }
 
-TEST(NumberTextTest, OneThingIsNoThings) {
+TEST(NumberTextTest, CountOfOneIsSingular) {
   EXPECT_EQ(Counted(0, "row"), "0 rows");
   EXPECT_EQ(Counted(1, "row"), "1 row");
   EXPECT_EQ(Counted(12, "row"), "12 rows");
@@ -57,7 +57,7 @@ TEST(NumberTextTest, DurationsKeepTwoUnits) {
   EXPECT_EQ(DurationText(absl::Hours(76)), "3 d 04 h");
 }
 
-TEST(NumberTextTest, UnknownTimeIsADash) {
+TEST(NumberTextTest, UnknownTimePrintsDash) {
   EXPECT_EQ(TimeText(0), "-");
   EXPECT_EQ(TimeText(1700000000000000).size(), std::string("2023-11-14 22:13:20").size());
 }

@@ -14,7 +14,7 @@ constexpr absl::Duration kHour = absl::Hours(1);
 // Whether the loop would count as hanging if nothing happened for an hour.
 bool IsInTurn(const Pulse& pulse) { return pulse.Silence(SteadyNow() + kHour) >= kHour; }
 
-TEST(PulseTest, LoopThatDoesNotRunRests) {
+TEST(PulseTest, StoppedLoopIsAtRest) {
   Pulse pulse;
   EXPECT_FALSE(IsInTurn(pulse));
   { const Pulse::Loop loop(&pulse); }
@@ -45,7 +45,7 @@ TEST(PulseTest, RestEndsWithABeat) {
   EXPECT_LE(pulse.Silence(end + kHour), kHour);
 }
 
-TEST(PulseTest, ThreadsHaveTheirOwn) {
+TEST(PulseTest, EachThreadHasItsOwnPulse) {
   Pulse pulse;
   const Pulse::Loop loop(&pulse);
   Pulse other;

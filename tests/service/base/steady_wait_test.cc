@@ -32,7 +32,7 @@ TEST_F(SteadyWaitTest, EndsAtItsLimit) {
   EXPECT_GE(SteadyNow() - start, absl::Milliseconds(20));
 }
 
-TEST_F(SteadyWaitTest, DoesNotWaitForWhatHolds) {
+TEST_F(SteadyWaitTest, TrueConditionDoesNotWait) {
   Set();
   EXPECT_TRUE(Await(absl::InfiniteDuration()));
 }

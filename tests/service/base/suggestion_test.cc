@@ -5,7 +5,7 @@
 namespace ranklog {
 namespace {
 
-TEST(SuggestionTest, DistanceIsTheNumberOfSlips) {
+TEST(SuggestionTest, DistanceCountsEdits) {
   EXPECT_EQ(EditDistance("", ""), 0u);
   EXPECT_EQ(EditDistance("drain", "drain"), 0u);
   EXPECT_EQ(EditDistance("drian", "drain"), 1u);
@@ -21,7 +21,7 @@ TEST(SuggestionTest, ClosestWordIsSuggested) {
   EXPECT_EQ(DidYouMean("keep-byte", known), "; did you mean 'keep-bytes'?");
 }
 
-TEST(SuggestionTest, WordLikeNoneGetsNone) {
+TEST(SuggestionTest, UnrelatedWordGetsNoSuggestion) {
   EXPECT_EQ(DidYouMean("colour", {"drain", "listen"}), "");
   EXPECT_EQ(DidYouMean("", {"drain"}), "");
   EXPECT_EQ(DidYouMean(std::string(1 << 20, 'x'), {"drain"}), "");

@@ -7,7 +7,7 @@
 namespace ranklog {
 namespace {
 
-TEST(Utf8Test, TakesEveryLengthAtItsBounds) {
+TEST(Utf8Test, AcceptsBoundsOfEachLength) {
   for (const char* text : {"", "loss", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80",
                            "\xED\x9F\xBF", "\xEE\x80\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80",
                            "\xF4\x8F\xBF\xBF", "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x9A\x80z"}) {
@@ -16,7 +16,7 @@ TEST(Utf8Test, TakesEveryLengthAtItsBounds) {
   EXPECT_TRUE(IsUtf8(std::string("\0", 1)));
 }
 
-TEST(Utf8Test, RefusesWhatIsNoText) {
+TEST(Utf8Test, RejectsInvalidSequences) {
   for (const char* bytes : {"\x80",                              // starts with a continuation byte
                             "\xC0\xAF", "\xE0\x9F\xBF",          // overlong
                             "\xF0\x8F\xBF\xBF",                  //
@@ -29,7 +29,7 @@ TEST(Utf8Test, RefusesWhatIsNoText) {
   }
 }
 
-TEST(Utf8Test, MakesTextOfBytes) {
+TEST(Utf8Test, ReplacesInvalidBytes) {
   EXPECT_EQ(ToUtf8("f\xC3\xBCr"), "f\xC3\xBCr");
   EXPECT_EQ(ToUtf8("f\xFCr"), "f\xEF\xBF\xBDr");
   EXPECT_EQ(ToUtf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");

@@ -11,13 +11,13 @@ std::string Field(absl::string_view text) {
   return out;
 }
 
-TEST(CsvTest, LeavesPlainFieldsAsTheyAre) {
+TEST(CsvTest, PlainFieldsAreNotQuoted) {
   EXPECT_EQ(Field("train/loss"), "train/loss");
   EXPECT_EQ(Field(""), "");
   EXPECT_EQ(Field("with a blank"), "with a blank");
 }
 
-TEST(CsvTest, QuotesWhatWouldBreakARow) {
+TEST(CsvTest, QuotesFieldsWithSeparators) {
   EXPECT_EQ(Field("a,b"), "\"a,b\"");
   EXPECT_EQ(Field("two\nlines"), "\"two\nlines\"");
   EXPECT_EQ(Field("cr\r"), "\"cr\r\"");

@@ -39,7 +39,7 @@ TEST(DeliveryCheckTest, DeliveredRunHidesLastError) {
   EXPECT_EQ(findings[0].text, "wandb, 1 run, 0 waiting, 0 rows to deliver");
 }
 
-TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
+TEST(DeliveryCheckTest, PendingRowsNeedADaemon) {
   const std::vector<query::RunReport> runs = {Ended("wandb", 2, ""), Ended("wandb", 0, "")};
   EXPECT_EQ(CheckDeliveries(Globals(), runs, /*daemon_runs=*/true)[0].advice, "");
   const auto findings = CheckDeliveries(Globals(), runs, /*daemon_runs=*/false);

@@ -17,12 +17,12 @@ TEST(JsonTextTest, PrintsOrderedMembersOnePerLine) {
       "  ]\n}\n");
 }
 
-TEST(JsonTextTest, KeepsEmptyOnesOnOneLine) {
+TEST(JsonTextTest, EmptyContainersStayOnOneLine) {
   EXPECT_EQ(PrettyJson(Json::array()), "[]\n");
   EXPECT_EQ(PrettyJson(Json::object()), "{}\n");
 }
 
-TEST(JsonTextTest, LineHasAllOfIt) {
+TEST(JsonTextTest, LineContainsWholeValue) {
   EXPECT_EQ(LineJson({{"z", 1}, {"list", {1, 2}}}), "{\"z\":1,\"list\":[1,2]}\n");
 }
 
@@ -37,7 +37,7 @@ TEST(JsonTextTest, SpellsNonFiniteNumbersLikePython) {
   EXPECT_EQ(PrettyJson(Json(-std::numeric_limits<double>::infinity())), "-Infinity\n");
 }
 
-TEST(JsonTextTest, ReplacesWhatIsNotUtf8) {
+TEST(JsonTextTest, ReplacesInvalidUtf8) {
   const std::string text = PrettyJson(Json("bad \xff byte"));
   EXPECT_EQ(Json::parse(text, nullptr, /*allow_exceptions=*/false), "bad \uFFFD byte");
 }

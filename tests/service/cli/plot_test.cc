@@ -179,7 +179,7 @@ TEST(PlotTest, SurvivesTheLargestNumbers) {
   EXPECT_THAT(Lines(DrawPlot("x", series, size, {})), SizeIs(8));
 }
 
-TEST(PlotTest, ATitleCannotDriveTheTerminal) {
+TEST(PlotTest, TitleControlCharactersAreReplaced) {
   const PlotSize size = Ascii(60, 5);
   query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1);

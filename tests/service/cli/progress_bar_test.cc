@@ -16,21 +16,21 @@ Terminal Wide(int width) {
   return terminal;
 }
 
-TEST(ProgressTest, ShowsThePartThatIsDone) {
+TEST(ProgressBarTest, ShowsCompletedFraction) {
   EXPECT_EQ(BarText("export", 500, 1000, Wide(42)), "export [########........]  50%  500/1000");
 }
 
-TEST(ProgressTest, ReachesHundredPercentOnlyWhenDone) {
+TEST(ProgressBarTest, ReachesHundredPercentOnlyWhenDone) {
   EXPECT_THAT(BarText("sync", 999999, 1000000, Wide(80)), HasSubstr(" 99%  "));
   EXPECT_THAT(BarText("sync", 1000000, 1000000, Wide(80)), HasSubstr("100%  "));
   EXPECT_THAT(BarText("sync", 0, 0, Wide(80)), HasSubstr("100%  "));
 }
 
-TEST(ProgressTest, KeepsFiguresWithoutRoomForBar) {
+TEST(ProgressBarTest, KeepsFiguresWithoutRoomForBar) {
   EXPECT_THAT(BarText("sync", 1, 4, Wide(10)), EndsWith("25%  1/4"));
 }
 
-TEST(ProgressTest, StaysOnOneLine) {
+TEST(ProgressBarTest, StaysOnOneLine) {
   for (int width = 30; width < 120; ++width) {
     EXPECT_LT(TextWidth(BarText("export", 12345, 99999, Wide(width))), width);
   }

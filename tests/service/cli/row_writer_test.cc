@@ -11,9 +11,9 @@ namespace {
 using ::testing::ElementsAre;
 
 // Two rows of a shape with two keys, and a row with only a text.
-class RowFormatTest : public ::testing::Test {
+class RowWriterTest : public ::testing::Test {
  protected:
-  RowFormatTest() {
+  RowWriterTest() {
     numbers_.shape = 1;
     numbers_.offsets = {0, 1};
     numbers_.steps = {10, 11};
@@ -53,7 +53,7 @@ class RowFormatTest : public ::testing::Test {
   model::Stream stream_;
 };
 
-TEST_F(RowFormatTest, WritesRunRowAsJsonObject) {
+TEST_F(RowWriterTest, WritesRunRowAsJsonObject) {
   EXPECT_EQ(All(*NewJsonFormat(), nullptr),
             R"({"_step":10,"_timestamp":1700000000.25,"loss":0.1,"key \"q\",1":3})"
             "\n"
@@ -64,7 +64,7 @@ TEST_F(RowFormatTest, WritesRunRowAsJsonObject) {
             "\n");
 }
 
-TEST_F(RowFormatTest, WritesRankRowWithOrigin) {
+TEST_F(RowWriterTest, WritesRankRowWithOrigin) {
   std::string text;
   NewJsonFormat()->AppendRow(Rows()[0], &stream_, &text);
   EXPECT_EQ(text, R"({"rank":3,"stream":"0000000000c0ffee","seq":0,"step":10,)"
@@ -72,11 +72,11 @@ TEST_F(RowFormatTest, WritesRankRowWithOrigin) {
                   "\n");
 }
 
-TEST_F(RowFormatTest, CollectsColumnsByFirstAppearance) {
+TEST_F(RowWriterTest, CollectsColumnsByFirstAppearance) {
   EXPECT_THAT(Columns(), ElementsAre("loss", "key \"q\",1", "note"));
 }
 
-TEST_F(RowFormatTest, WritesCsvWithEmptyMissingFields) {
+TEST_F(RowWriterTest, WritesCsvWithEmptyMissingFields) {
   EXPECT_EQ(All(*NewCsvFormat(Columns(), /*raw=*/false), nullptr),
             "_step,_timestamp,loss,\"key \"\"q\"\",1\",note\r\n"
             "10,1700000000.25,0.1,3,\r\n"
@@ -84,7 +84,7 @@ TEST_F(RowFormatTest, WritesCsvWithEmptyMissingFields) {
             "12,1700000002,,,alone\r\n");
 }
 
-TEST_F(RowFormatTest, WritesRawCsvWithOrigin) {
+TEST_F(RowWriterTest, WritesRawCsvWithOrigin) {
   std::string text;
   const auto format = NewCsvFormat({"loss", "key \"q\",1"}, /*raw=*/true);
   format->AppendHeader(&text);

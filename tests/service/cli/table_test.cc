@@ -89,7 +89,7 @@ TEST_F(NarrowTableTest, NonInteractiveOutputIsComplete) {
   EXPECT_EQ(At(20, /*interactive=*/false), At(80));
 }
 
-TEST(CutMiddleTest, CountsColumns) {
+TEST(CutMiddleTest, WidthIsCountedInColumns) {
   EXPECT_EQ(CutMiddle("abcdefgh", 8), "abcdefgh");
   EXPECT_EQ(CutMiddle("abcdefghi", 8), "abc...hi");
   EXPECT_EQ(CutMiddle("abcdefghi", 5), "a...i");

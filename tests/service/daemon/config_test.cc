@@ -116,7 +116,7 @@ TEST(ConfigTest, InvalidAgeOrSizeIsRefused) {
   }
 }
 
-TEST(ConfigTest, AFlagGoesBeforeTheFile) {
+TEST(ConfigTest, FlagOverridesFile) {
   testing::TempDir dir;
   std::ofstream(dir.File("c.toml")) << "drain = \"5s\"\nlog-level = \"debug\"\n";
   const std::string file = dir.File("c.toml");
@@ -196,7 +196,7 @@ TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
   EXPECT_EQ(printed.count("config"), 0u);
 }
 
-TEST(ConfigTest, EmptyVariableIsNoSource) {
+TEST(ConfigTest, EmptyVariableCountsAsUnset) {
   for (const char* value : {"", " \n"}) {
     setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", value, 1);
     auto printed = Printed({});
@@ -271,7 +271,7 @@ TEST(ConfigTest, PrintedSettingsAreReadBackUnchanged) {
   EXPECT_THAT(Parse({"--config", file.c_str()}).config.state_dirs, ElementsAre(odd));
 }
 
-TEST(ConfigTest, MetricsAreServedWhereAskedFor) {
+TEST(ConfigTest, MetricsPortIsConfigurable) {
   EXPECT_EQ(Parse({"--state-dir", "/s"}).config.metrics_port, absl::nullopt);
   EXPECT_EQ(Parse({"--metrics-port", "0"}).config.metrics_port, 0);
   for (const char* port : {"-1", "65536", "http", ""}) {

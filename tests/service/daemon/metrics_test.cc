@@ -139,7 +139,7 @@ std::vector<std::string> QueriesOf(const nlohmann::json& dashboard) {
   return queries;
 }
 
-TEST(MetricsTest, DashboardAsksForWhatIsExported) {
+TEST(MetricsTest, DashboardQueriesExportedMetrics) {
   const auto dashboard =
       nlohmann::json::parse(testing::FileContent(GRAFANA_DIR + std::string("/ranklog.json")));
   const std::set<std::string> names = NamesOf(MetricsText(AllFigures()));
@@ -175,7 +175,7 @@ TEST(MetricsTest, PrometheusParsesDashboardQueries) {
   EXPECT_EQ(checked.code, 0) << checked.output;
 }
 
-TEST(MetricsTest, PrometheusFindsNothingToObjectTo) {
+TEST(MetricsTest, PromtoolAcceptsTheMetrics) {
   SKIP_WITHOUT(testing::InPath("promtool"), "promtool");
   const testing::TempDir dir;
   std::ofstream(dir.File("text")) << MetricsText(AllFigures());

@@ -63,7 +63,7 @@ TEST_F(CircuitBreakerTest, OpenBreakerAllowsOneProbe) {
   EXPECT_EQ(breaker_.Enter(), kOpen);
 }
 
-TEST_F(CircuitBreakerTest, ThoseThatFailTogetherCountOnce) {
+TEST_F(CircuitBreakerTest, ConcurrentFailuresCountOnce) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(breaker_.Enter(), kOpen);
   const absl::Duration wait = breaker_.Failed(absl::nullopt, "away");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(breaker_.Failed(absl::nullopt, "away"), wait);

@@ -41,7 +41,7 @@ class CredentialStoreTest : public ::testing::Test {
   testing::TempDir dir_;
 };
 
-TEST_F(CredentialStoreTest, LooksInOrder) {
+TEST_F(CredentialStoreTest, SearchesSourcesInOrder) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('f')));
@@ -82,7 +82,7 @@ TEST_F(CredentialStoreTest, KeepsVariablesPerJob) {
   EXPECT_FALSE(store.VariablesOf("other").has_value());
 }
 
-TEST_F(CredentialStoreTest, PassesOverKeysThatWereRefused) {
+TEST_F(CredentialStoreTest, SkipsRefusedKeys) {
   CredentialStore::Options options;
   options.environment_key = Key('e');
   options.netrc = {Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
@@ -111,7 +111,7 @@ TEST_F(CredentialStoreTest, PassedCredentialsComeLast) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("absent"))));
 }
 
-TEST_F(CredentialStoreTest, LooksInTheDirectoryOfSystemd) {
+TEST_F(CredentialStoreTest, ReadsSystemdCredentialsDirectory) {
   setenv("CREDENTIALS_DIRECTORY", dir_.path().c_str(), 1);
   const auto options = CredentialStore::Options::FromEnvironment("/state");
   unsetenv("CREDENTIALS_DIRECTORY");
@@ -183,13 +183,13 @@ TEST_F(CredentialStoreTest, InvalidKeyIsNotRepeated) {
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
 }
 
-TEST_F(CredentialStoreTest, DropsTheSpaceAroundAKey) {
+TEST_F(CredentialStoreTest, TrimsSpaceAroundKey) {
   CredentialStore store({});
   ASSERT_OK(store.Set(kJob, kUrl, " " + Key('a') + "\n"));
   EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('a')));
 }
 
-TEST_F(CredentialStoreTest, TakesTheFormsOfKeys) {
+TEST_F(CredentialStoreTest, AcceptsAllKeyFormats) {
   EXPECT_OK(CheckWandbKey(Key('a')));
   EXPECT_OK(CheckWandbKey("local-" + Key('a')));
   EXPECT_OK(CheckWandbKey("wandb_v1_" + std::string(77, 'x')));
@@ -199,7 +199,7 @@ TEST_F(CredentialStoreTest, TakesTheFormsOfKeys) {
   EXPECT_THAT(CheckWandbKey("a\nb"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(CredentialStoreTest, SeesAKeyThatComesLater) {
+TEST_F(CredentialStoreTest, FindsKeyAddedLater) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
   const CredentialStore store(options);

@@ -153,7 +153,7 @@ TEST_F(FindCertificatesTest, MissingBundleErrorListsPaths) {
                              HasSubstr("install ca-certificates, or set SSL_CERT_FILE"))));
 }
 
-TEST_F(FindCertificatesTest, KnowsTheDistributionsPlaces) {
+TEST_F(FindCertificatesTest, ListsBundlesOfDistributions) {
   EXPECT_THAT(SystemBundles(),
               IsSupersetOf({"/etc/ssl/certs/ca-certificates.crt",
                             "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}));

@@ -73,7 +73,7 @@ TEST(JsonWriterTest, EscapesQuotesBackslashesAndControlCharacters) {
   EXPECT_EQ(Quoted("caf\xc3\xa9 \xf0\x9f\x9a\x80"), "\"caf\xc3\xa9 \xf0\x9f\x9a\x80\"");
 }
 
-TEST(JsonWriterTest, ReplacesWhatIsNotUtf8) {
+TEST(JsonWriterTest, ReplacesInvalidUtf8) {
   EXPECT_EQ(Quoted("a\xff"
                    "b"),
             "\"a\xef\xbf\xbd"

@@ -47,7 +47,7 @@ TEST(NetrcTest, WithoutAMachineAllElseStays) {
   EXPECT_EQ(NetrcWithout("machine a.com", "a.com"), "");
 }
 
-TEST(NetrcTest, EndsInTheMiddleWithoutHarm) {
+TEST(NetrcTest, TruncatedTextIsHarmless) {
   for (const char* text :
        {"machine", "machine a.com password", "machine a.com password \"x", "macdef", "#"}) {
     NetrcPassword(text, "a.com");

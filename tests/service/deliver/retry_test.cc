@@ -56,7 +56,7 @@ TEST(ExplainTest, ShowsCodeAndStartOfBody) {
   EXPECT_LE(Explain(Answer(500, std::string(10000, '\xFC'))).size(), 600);
 }
 
-TEST(ExplainTest, PersonIsToldWhatToDo) {
+TEST(ExplainTest, ErrorContainsAdvice) {
   EXPECT_TRUE(AwaitsPerson(absl::StrCat(Explain(Answer(401, "no")), kToContinue, "do that")));
   EXPECT_FALSE(AwaitsPerson(Explain(Answer(502, "upstream: HTTP 403"))));
   EXPECT_FALSE(AwaitsPerson(Explain(Answer(503, "busy; to continue, wait"))));

@@ -12,7 +12,7 @@ using ranklog::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(UrlTest, HasItsParts) {
+TEST(UrlTest, SplitsSchemeHostAndPath) {
   ASSERT_OK_AND_ASSIGN(const Url url, ParseUrl("HTTPS://Api.Example.com:8443/prefix/x"));
   EXPECT_EQ(url.scheme, "https");
   EXPECT_EQ(url.netloc, "api.example.com:8443");
@@ -21,7 +21,7 @@ TEST(UrlTest, HasItsParts) {
   EXPECT_FALSE(url.loopback());
 }
 
-TEST(UrlTest, KnowsLoopback) {
+TEST(UrlTest, RecognizesLoopbackHosts) {
   for (const char* text :
        {"http://localhost:1", "http://127.0.0.1", "http://127.8.9.1:80/x", "http://[::1]:5"}) {
     ASSERT_OK_AND_ASSIGN(const Url url, ParseUrl(text));

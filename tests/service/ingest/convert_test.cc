@@ -36,7 +36,7 @@ TEST(ConvertTest, ToSessionRejectsInvalidHello) {
 }
 
 // Earlier clients sent the user, and their rings still have it.
-TEST(ConvertTest, AddressComesWithoutItsUser) {
+TEST(ConvertTest, UserIsRemovedFromAddress) {
   v1::Hello hello = ValidHello();
   hello.mutable_settings()->set_base_url("https://me:secret@host:8080");
   ASSERT_OK_AND_ASSIGN(const model::Session session, ToSession(hello));
@@ -67,7 +67,7 @@ TEST(ConvertTest, DeltasAddUp) {
   EXPECT_THAT(converted.blocks[0].times_us, ElementsAre(5'000'000, 5'000'020));
 }
 
-TEST(ConvertTest, BatchesThatLieAreRefused) {
+TEST(ConvertTest, InconsistentBatchesAreRefused) {
   v1::Batch batch;
   batch.set_first_seq(1);
   batch.set_last_seq(~uint64_t{0});

@@ -65,7 +65,7 @@ class DrainTest : public ::testing::Test {
   int64_t stream_ = 0;
 };
 
-TEST_F(DrainTest, BringsEveryRow) {
+TEST_F(DrainTest, StoresEveryRow) {
   const auto drained = Drain(TwoRows());
   ASSERT_OK(drained);
   EXPECT_OK(drained->damage);

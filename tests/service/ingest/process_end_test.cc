@@ -77,7 +77,7 @@ TEST(WaitStatusTest, ReapedProcessStatusMayBeUnknown) {
   EXPECT_EQ(status.value_or(truth), truth);
 }
 
-TEST(WaitStatusTest, OfARunningProcessIsUnknown) {
+TEST(WaitStatusTest, RunningProcessHasNoStatus) {
   Child child([] { pause(); });
   EXPECT_FALSE(WaitStatusOf(child.pidfd(), child.pid()).has_value());
 }
@@ -111,7 +111,7 @@ TEST(WaitStatusTest, ConcurrentReapNeverGivesWrongStatus) {
   }
 }
 
-TEST(WaitStatusTest, IsDescribed) {
+TEST(WaitStatusTest, DescriptionNamesSignalOrCode) {
   EXPECT_EQ(DescribeWaitStatus(3 << 8), "exited with code 3");
   EXPECT_EQ(DescribeWaitStatus(SIGKILL), "was killed by signal 9 (Killed)");
   EXPECT_EQ(DescribeWaitStatus(SIGSEGV | 0x80), "was killed by signal 11 (Segmentation fault)");

@@ -633,7 +633,7 @@ TEST_F(RankWatchTest, RingOfLaterLayoutIsKept) {
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
-TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
+TEST_F(RankWatchTest, KeepsUnreadableRings) {
   RingImage foreign = Ring(1);
   foreign.Hello("no Hello at all");
   Leave(1, foreign);

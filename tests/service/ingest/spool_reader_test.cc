@@ -25,9 +25,9 @@ using ::testing::ElementsAre;
 
 constexpr auto kDamaged = absl::StatusCode::kDataLoss;
 
-class RingReaderTest : public ::testing::Test {
+class SpoolReaderTest : public ::testing::Test {
  protected:
-  ~RingReaderTest() override {
+  ~SpoolReaderTest() override {
     if (fd_ >= 0) close(fd_);
   }
   absl::StatusOr<SpoolReader> Open() {
@@ -52,7 +52,7 @@ class RingReaderTest : public ::testing::Test {
   int fd_ = -1;
 };
 
-TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
+TEST_F(SpoolReaderTest, ReadsEverythingTheRankLeft) {
   image_.Shape(1, {"loss", "lr"});
   image_.Row(1, 10, {0.5, 1e-3});
   image_.Row(2, 11, {0.25, 1e-3});
@@ -86,7 +86,7 @@ TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
   EXPECT_TRUE(part.empty());
 }
 
-TEST_F(RingReaderTest, ReadsInPartsAndWrapsAround) {
+TEST_F(SpoolReaderTest, ReadsInPartsAndWrapsAround) {
   image_.header().tail = Image::kRing - 64;
   image_.header().head = Image::kRing - 64;
   image_.Row(5, 1, {1.0});  // 56 bytes
@@ -103,7 +103,7 @@ TEST_F(RingReaderTest, ReadsInPartsAndWrapsAround) {
   EXPECT_EQ(next, 100u);
 }
 
-TEST_F(RingReaderTest, RecordBeyondHeadIsIgnored) {
+TEST_F(SpoolReaderTest, RecordBeyondHeadIsIgnored) {
   image_.Row(1, 1, {1.0});
   const uint64_t head = image_.header().head.load();
   image_.Row(2, 2, {2.0});
@@ -113,7 +113,7 @@ TEST_F(RingReaderTest, RecordBeyondHeadIsIgnored) {
   EXPECT_EQ(part.batch.last, 1u);
 }
 
-TEST_F(RingReaderTest, NoHelloYetIsNoDamage) {
+TEST_F(SpoolReaderTest, NoHelloYetIsNoDamage) {
   image_.header().hello_bytes = 0;
   image_.header().magic = 0;
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kUnavailable));
@@ -121,7 +121,7 @@ TEST_F(RingReaderTest, NoHelloYetIsNoDamage) {
 
 // A later layout may have its Hello elsewhere. Such a ring must not count as unfinished, since it
 // would be removed.
-TEST_F(RingReaderTest, LaterLayoutIsNotRead) {
+TEST_F(SpoolReaderTest, LaterLayoutIsNotRead) {
   image_.header().version = v1::kSpoolVersion + 1;
   image_.header().hello_bytes = 0;
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -130,7 +130,7 @@ TEST_F(RingReaderTest, LaterLayoutIsNotRead) {
   EXPECT_THAT(Open(), StatusIs(kDamaged)) << "no ring of ours";
 }
 
-TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
+TEST_F(SpoolReaderTest, InconsistentHeadersAreRefused) {
   const auto refused = [this](auto lie) {
     image_ = Image();
     image_.Row(1, 1, {1.0});
@@ -151,7 +151,7 @@ TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(RingReaderTest, InvalidRecordEndsTheRing) {
+TEST_F(SpoolReaderTest, InvalidRecordEndsTheRing) {
   // The second row starts at byte 56. Offsets of its fields: bytes 0, kind 4, shape 8, values 12,
   // seq 16, text bytes 40, texts 44.
   const std::vector<std::pair<size_t, uint32_t>> lies = {
@@ -170,7 +170,7 @@ TEST_F(RingReaderTest, InvalidRecordEndsTheRing) {
   }
 }
 
-TEST_F(RingReaderTest, FallingStepEndsTheRing) {
+TEST_F(SpoolReaderTest, FallingStepEndsTheRing) {
   image_.Row(1, 5, {1.0});
   image_.Row(2, 4, {2.0});
   ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
@@ -180,7 +180,7 @@ TEST_F(RingReaderTest, FallingStepEndsTheRing) {
   EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
 }
 
-TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {
+TEST_F(SpoolReaderTest, InvalidKeysAreRefused) {
   for (const std::string& key : {std::string(), std::string(1025, 'k'), std::string("\xff")}) {
     image_ = Image();
     image_.Shape(1, {key});
@@ -188,14 +188,14 @@ TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {
   }
 }
 
-TEST_F(RingReaderTest, TruncatedFileIsAnError) {
+TEST_F(SpoolReaderTest, TruncatedFileIsAnError) {
   image_.Row(1, 1, {1.0});
   ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
   ASSERT_EQ(ftruncate(fd_, v1::kSpoolDataOffset), 0);
   EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
 }
 
-TEST_F(RingReaderTest, NoiseNeverCrashes) {
+TEST_F(SpoolReaderTest, NoiseNeverCrashes) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     image_ = Image();

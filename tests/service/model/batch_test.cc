@@ -77,7 +77,7 @@ struct Flaw {
 
 class BatchFlawTest : public ::testing::TestWithParam<Flaw> {};
 
-TEST_P(BatchFlawTest, IsRefused) {
+TEST_P(BatchFlawTest, InvalidBatchIsRefused) {
   Batch batch = Mixed();
   GetParam().make(batch);
   EXPECT_THAT(Validate(batch),

@@ -63,7 +63,7 @@ TEST_P(OrderedObjectTest, OverwritesInPlace) {
   EXPECT_EQ(object.size(), Numbers().size());
 }
 
-TEST_P(OrderedObjectTest, ErasesByKeyAndByPlace) {
+TEST_P(OrderedObjectTest, ErasesByKeyAndPosition) {
   Json object = Numbered(GetParam());
   EXPECT_EQ(object.erase(Name(0)), 1u);
   EXPECT_EQ(object.erase(Name(0)), 0u);
@@ -88,7 +88,7 @@ TEST_P(OrderedObjectTest, CopiesAndMovesKeepTheirMembers) {
   ExpectNumbered(moved, Numbers());
 }
 
-TEST_P(OrderedObjectTest, ComesBackFromCborAndText) {
+TEST_P(OrderedObjectTest, SurvivesCborAndTextRoundTrip) {
   const Json object = Numbered(GetParam());
   EXPECT_EQ(Json::from_cbor(Json::to_cbor(object)), object);
   EXPECT_EQ(Json::parse(object.dump()), object);

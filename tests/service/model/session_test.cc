@@ -21,7 +21,7 @@ Session Good() {
   return session;
 }
 
-TEST(SessionTest, IsGoodWithRanksThatFit) {
+TEST(SessionTest, AcceptsConsistentRanks) {
   EXPECT_OK(Validate(Good()));
   Session session = Good();
   session.identity.local_world_size = 0;  // unknown
@@ -63,7 +63,7 @@ TEST(SessionTest, LocalRankMustFitItsNode) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("9 ranks in a world of 8")));
 }
 
-TEST(SessionTest, KnowsItsStatistics) {
+TEST(SessionTest, UnknownStatisticIsRefused) {
   Session session = Good();
   session.settings.rank_statistics = {"median"};
   EXPECT_THAT(Validate(session),
@@ -79,7 +79,7 @@ TEST(SessionTest, KnowsItsStatistics) {
                                           HasSubstr("'none' excludes all others")));
 }
 
-TEST(LossesTest, AddUp) {
+TEST(LossesTest, TotalSumsAllReasons) {
   Losses losses = {.ring_full = 1,
                    .invalid = 2,
                    .step_behind = 4,

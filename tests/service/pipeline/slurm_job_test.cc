@@ -50,7 +50,7 @@ TEST(SlurmJobTest, OrdinaryEndHasNoReason) {
   EXPECT_EQ(WhySlurmEnded(Record("FAILED"), "12", 0), "");
 }
 
-TEST(SlurmJobTest, CannotSayYet) {
+TEST(SlurmJobTest, CompletingJobHasNoAnswer) {
   for (const char* state : {"COMPLETING", "RUNNING", "PENDING", "SIGNALING", "", "NEWER"}) {
     EXPECT_EQ(WhySlurmEnded(Record(state), "12", 0), absl::nullopt) << state;
   }

@@ -75,7 +75,7 @@ TEST_F(SelectRunTest, AmbiguousNameListsBothRuns) {
               StatusIs(kInvalidArgument, AllOf(HasSubstr("gpt:xyz"), HasSubstr("gpt:old"))));
 }
 
-TEST_F(SelectRunTest, AnIdGoesBeforeAName) {
+TEST_F(SelectRunTest, IdTakesPrecedenceOverName) {
   const std::vector<model::Run> runs = {MakeRun(2, "p", "a", "b"), MakeRun(1, "p", "b", "c")};
   EXPECT_THAT(SelectRun(runs, "b", ""), IsRun(1));
 }
@@ -96,7 +96,7 @@ TEST_F(SelectRunTest, NameMayContainColon) {
   EXPECT_THAT(SelectRun(runs, "lr: 3e-4", ""), IsRun(1));
 }
 
-TEST_F(SelectRunTest, AnUnknownOneListsTheNewest) {
+TEST_F(SelectRunTest, UnknownRunListsNewestRuns) {
   EXPECT_THAT(SelectRun(runs_, "nothing", ""),
               StatusIs(kNotFound, AllOf(HasSubstr("'nothing'"), HasSubstr("gpt:abc"))));
   EXPECT_THAT(SelectRun(runs_, "nothing", "mnist"), StatusIs(kNotFound, Not(HasSubstr("gpt:"))));

@@ -161,7 +161,7 @@ TEST_F(StoreCheckTest, MissingBatchIsReportedAsGap) {
               ElementsAre("rows 1 to 10: missing", "rows 21 to 40: missing"));
 }
 
-TEST_F(StoreCheckTest, RowsThatAreThereTwice) {
+TEST_F(StoreCheckTest, FindsDuplicateRows) {
   Damage([&](Database& database) {
     std::string data;
     storage::EncodeBatch(Dense(15, 16, 1, 2), data);

@@ -40,7 +40,7 @@ model::Batch Odd() {
   return batch;
 }
 
-TEST(Crc32cTest, IsThatOfTheStandard) {
+TEST(Crc32cTest, MatchesStandardVectors) {
   EXPECT_EQ(Crc32c(""), 0);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283);
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AA);  // RFC 3720 B.4
@@ -55,7 +55,7 @@ TEST(Crc32cTest, HardwareAndPortableResultsMatch) {
   }
 }
 
-TEST(BatchCodecTest, GivesBackTheBatch) {
+TEST(BatchCodecTest, BatchSurvivesRoundTrip) {
   std::string blob;
   for (const model::Batch& batch : {Dense(1, 300, 3, 7), Odd(), Dense(9, 1, 0, 0)}) {
     EncodeBatch(batch, blob);  // into memory that holds the previous batch
@@ -73,7 +73,7 @@ TEST(BatchCodecTest, KeepsThePayloadOfNaN) {
   EXPECT_EQ(std::bit_cast<uint64_t>(decoded.blocks[0].values[0]), kBits);
 }
 
-TEST(BatchCodecTest, TakesLittleMoreThanTheNumbers) {
+TEST(BatchCodecTest, OverheadPerValueIsSmall) {
   std::string blob;
   EncodeBatch(Dense(1, 256, 1, 10), blob);
   EXPECT_LT(blob.size(), 2560 * 8.5);
@@ -89,7 +89,7 @@ TEST(BatchCodecTest, FindsEveryFlippedBit) {
   }
 }
 
-TEST(BatchCodecTest, FindsThatTheEndIsMissing) {
+TEST(BatchCodecTest, DetectsTruncatedBytes) {
   std::string blob;
   EncodeBatch(Odd(), blob);
   for (size_t size = 0; size < blob.size(); ++size) {
@@ -99,7 +99,7 @@ TEST(BatchCodecTest, FindsThatTheEndIsMissing) {
 }
 
 // Bytes that were never a batch, but have a valid checksum: no crash, no large allocation.
-TEST(BatchCodecTest, RefusesBytesThatAreNoBatch) {
+TEST(BatchCodecTest, RejectsBytesOfOtherFormat) {
   std::string blob;
   EncodeBatch(Odd(), blob);
   blob.resize(blob.size() - 4);
@@ -118,7 +118,7 @@ TEST(BatchCodecTest, RefusesBytesThatAreNoBatch) {
   EXPECT_THAT(DecodeBatch(Sealed(blob + "x")), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST(KeysCodecTest, GivesBackTheKeys) {
+TEST(KeysCodecTest, KeysSurviveRoundTrip) {
   std::vector<std::string> keys = Keys(1000);
   keys.push_back(std::string(70000, 'k'));
   keys.push_back("");
@@ -126,7 +126,7 @@ TEST(KeysCodecTest, GivesBackTheKeys) {
   EXPECT_THAT(DecodeKeys(EncodeKeys({})), IsOkAndHolds(::testing::IsEmpty()));
 }
 
-TEST(KeysCodecTest, FindsDamage) {
+TEST(KeysCodecTest, DetectsDamagedBytes) {
   const std::string blob = EncodeKeys(Keys(3));
   for (size_t at = 0; at < blob.size(); ++at) {
     std::string damaged = blob;

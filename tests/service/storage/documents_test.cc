@@ -36,7 +36,7 @@ TEST(DocumentsTest, NonJsonValuesSurvive) {
   EXPECT_EQ(decoded.begin().key(), "z") << "the order of keys";
 }
 
-TEST(DocumentsTest, FindDamage) {
+TEST(DocumentsTest, DetectDamagedBytes) {
   std::string blob = EncodeDocument({{"key", "value"}});
   blob[3] ^= 1;
   EXPECT_THAT(DecodeDocument(blob), StatusIs(absl::StatusCode::kDataLoss));
@@ -70,7 +70,7 @@ TEST(DocumentsTest, InvalidUpdatesAndSettingsAreRefused) {
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST(DocumentsTest, HoldEverySetting) {
+TEST(DocumentsTest, ContainEverySetting) {
   model::RunSettings settings = SessionOf(1).settings;
   settings.entity = "team";
   settings.job_type = "train";

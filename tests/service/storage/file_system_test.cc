@@ -34,7 +34,7 @@ TEST(FileSystemTest, KnowsNetworkFileSystems) {  // S22
   for (const auto& [type, name] : systems) EXPECT_STREQ(v1::NetworkFileSystemName(type), name);
 }
 
-TEST(FileSystemTest, TakesLocalOnes) {
+TEST(FileSystemTest, AcceptsLocalFileSystems) {
   EXPECT_STREQ(v1::NetworkFileSystemName(0xEF53), "") << "ext4";
   EXPECT_STREQ(v1::NetworkFileSystemName(0x01021994), "") << "tmpfs";
   EXPECT_STREQ(v1::NetworkFileSystemName(v1::kFuseType), "") << "FUSE";

@@ -184,7 +184,7 @@ TEST_F(FirstVersionTest, MigratesToALaterVersion) {  // S40
 }
 
 // The program that wrote the store left it damaged, and the next version must salvage it.
-TEST_F(FirstVersionTest, IsSalvaged) {
+TEST_F(FirstVersionTest, SalvageReadsFirstVersion) {
   const TempDir scratch;
   const TempDir saved;
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged,

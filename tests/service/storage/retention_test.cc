@@ -361,7 +361,7 @@ TEST_F(RetentionTest, SweepSliceHasBoundedBytes) {
   });
 }
 
-TEST_F(RetentionTest, WhatIsSweptIsUsedAgain) {
+TEST_F(RetentionTest, SweptPagesAreReused) {
   int64_t after_first = 0;
   for (uint64_t i = 1; i <= 5; ++i) {
     Do([&] {
@@ -382,7 +382,7 @@ TEST_F(RetentionTest, WhatIsSweptIsUsedAgain) {
   }
 }
 
-TEST_F(RetentionTest, AnIdIsNotGivenAgain) {
+TEST_F(RetentionTest, RemovedIdIsNotReused) {
   const Made gone = Delivered("gone", 1);
   Remove(gone.run);
   const Made next = Delivered("gone", 2);

@@ -58,7 +58,7 @@ class SalvageTest : public StoreTest {
   const std::string to_ = dir_.File("to");
 };
 
-TEST_F(SalvageTest, KeepsAllOfHealthyStore) {
+TEST_F(SalvageTest, HealthyStoreIsSavedCompletely) {
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());
   EXPECT_EQ(salvaged.saved_rows(), 30u);
   EXPECT_EQ(salvaged.lost_rows(), 0u);
@@ -138,7 +138,7 @@ TEST_F(SalvageTest, KeepsWhatWasLostBefore) {
   EXPECT_EQ(SavedStreams().at(0).losses.with_store, 10u);
 }
 
-TEST_F(SalvageTest, MendsAHeaderInTheCopy) {
+TEST_F(SalvageTest, RepairsHeaderInTheCopy) {
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
   file << std::string(24, 'x');
   file.close();

@@ -29,7 +29,7 @@ class DatabaseTest : public ::testing::Test {
   const std::string path_ = dir_.File("test.db");
 };
 
-TEST_F(DatabaseTest, BindsWhatItIsGiven) {
+TEST_F(DatabaseTest, BindsEachParameterType) {
   Database database = Open();
   ASSERT_OK(database.Execute("CREATE TABLE t(i INTEGER, t TEXT, b BLOB) STRICT"));
   const std::string bytes("a\0b", 3);

@@ -60,14 +60,14 @@ TEST_F(DamagedStoreTest, InterruptedSetAsideStillOpens) {
   EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
-TEST_F(DamagedStoreTest, IsNoDatabase) {
+TEST_F(DamagedStoreTest, NonDatabaseFileIsDataLoss) {
   Close();
   std::ofstream(path_, std::ios::trunc) << std::string(8192, 'x');
   EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST_F(DamagedStoreTest, HasLostItsEnd) {
+TEST_F(DamagedStoreTest, TruncatedFileIsDataLoss) {
   const int64_t stream = NewStream();
   Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 1000, 1, 2))); });
   Close();
@@ -76,7 +76,7 @@ TEST_F(DamagedStoreTest, HasLostItsEnd) {
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
+TEST_F(DamagedStoreTest, DamagedPageIsDataLoss) {  // S22
   Close();
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 * 2);

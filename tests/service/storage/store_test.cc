@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST_F(StoreTest, GivesBackWhatWasAppended) {
+TEST_F(StoreTest, ReadsBackAppendedRows) {
   const int64_t stream = NewStream();
   model::Batch batch = Dense(1, 3, 1, 2);
   batch.blocks[0].commits = true;
@@ -145,7 +145,7 @@ TEST_F(StoreTest, KeepsStreamProgressLossesAndEnd) {
   EXPECT_EQ(reader_->GetRun(read.run)->late_rows, 3);
 }
 
-TEST_F(StoreTest, LetsAFinishedStreamStayFinished) {
+TEST_F(StoreTest, FinishedStreamStaysFinished) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 0, "gone", 2000));

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 using StoreTransactionTest = StoreTest;
 
-TEST_F(StoreTransactionTest, IsWantedByEveryCall) {
+TEST_F(StoreTransactionTest, IsRequiredByEveryCall) {
   const int64_t stream = NewStream();
   EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 2)),
               StatusIs(absl::StatusCode::kFailedPrecondition));
@@ -63,7 +63,7 @@ TEST_F(StoreTransactionTest, LeavesNothingAfterARollback) {
   EXPECT_THAT(BatchesOf(stream), ElementsAre(Dense(1, 1, 1, 2)));
 }
 
-TEST_F(StoreTransactionTest, IsUndoneToTheNewestMark) {
+TEST_F(StoreTransactionTest, RollsBackToNewestMark) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_OK(store_->Append(stream, Dense(1, 1, 1, 2)));

@@ -28,12 +28,12 @@ TEST(ConfigDocumentTest, WrapsMembersAndAddsTelemetry) {
   EXPECT_EQ(own["m"], Json::array());
 }
 
-TEST(ConfigDocumentTest, LeavesTheServersMemberToItself) {
+TEST(ConfigDocumentTest, KeepsServersOwnMember) {
   const Json document = Json::parse(ConfigDocument({{"_wandb", 5}}, Json::array()));
   EXPECT_TRUE(document["_wandb"]["value"].is_object());
 }
 
-TEST(MetricListTest, NamesStepMetricsByTheirPlace) {
+TEST(MetricListTest, ReferencesStepMetricsByPosition) {
   aggregate::MetricTable table;
   model::MetricDefinition loss = Metric("train/loss");
   loss.step_metric = "train/step";
@@ -68,7 +68,7 @@ TEST(MetricListTest, ExpandsGlobsForOlderServers) {
             Json::parse(R"([{"1":"val/a","6":[3],"7":[2]},{"1":"val/b","6":[3],"7":[2]}])"));
 }
 
-TEST(MetricListTest, EscapesDotsForKeysAreFlat) {
+TEST(MetricListTest, EscapesDotsInKeys) {
   aggregate::MetricTable table;
   table.Define(Metric("a.b"));
   EXPECT_EQ(MetricList(table, false, {})[0]["1"], "a\\.b");

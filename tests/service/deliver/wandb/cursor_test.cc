@@ -5,7 +5,7 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-TEST(CursorTest, ComesBackAsItWas) {
+TEST(CursorTest, SurvivesJsonRoundTrip) {
   const Cursor place = {.storage_id = "storage",
                         .entity = "entity",
                         .project = "project",

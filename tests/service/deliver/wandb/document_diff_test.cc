@@ -28,7 +28,7 @@ TEST(DocumentDiffTest, ReportsMissingDifferingAndUnexpectedKeys) {
 }
 
 // A server may return such nesting instead of a document, or as a line of the history.
-TEST(DocumentDiffTest, TakesDeepNestingForNoDocument) {
+TEST(DocumentDiffTest, RejectsDeeplyNestedDocument) {
   const std::string nested =
       absl::StrCat("{\"a\":", std::string(2000000, '['), std::string(2000000, ']'), "}");
   const DocumentDiff diff = CompareDocuments(R"({"a": 1})", nested, {});

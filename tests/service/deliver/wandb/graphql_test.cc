@@ -53,7 +53,7 @@ TEST(UpsertBodyTest, SendsSettings) {
   EXPECT_EQ(variables["program"], "p");
 }
 
-TEST(ParseUpsertedTest, ReadsThePlace) {
+TEST(ParseUpsertedTest, ReadsRunIdAndLineCount) {
   ASSERT_OK_AND_ASSIGN(
       const Upserted upserted,
       ParseUpserted(
@@ -66,7 +66,7 @@ TEST(ParseUpsertedTest, ReadsThePlace) {
   EXPECT_EQ(upserted.history_lines, 3);
 }
 
-TEST(ParseUpsertedTest, TakesNoLineCountForNone) {
+TEST(ParseUpsertedTest, MissingLineCountMeansZero) {
   ASSERT_OK_AND_ASSIGN(
       const Upserted upserted,
       ParseUpserted(
@@ -127,7 +127,7 @@ TEST(GraphqlAnswerTest, ErrorsAreShortened) {
   EXPECT_LE(status.message().size(), 500u);
 }
 
-TEST(FeaturesTest, NamesThoseEnabled) {
+TEST(FeaturesTest, ListsEnabledFeatures) {
   EXPECT_THAT(
       ParseFeatures(
           R"({"data":{"serverInfo":{"features":[{"name":"A","isEnabled":true},{"name":"B","isEnabled":false}]}}})"),

@@ -42,7 +42,7 @@ std::string Difference(const std::string& want, const std::string& got,
   return diff.differences.empty() ? "" : diff.differences[0].text;
 }
 
-TEST(HistoryDiffTest, AllIsThereInWhateverOrder) {
+TEST(HistoryDiffTest, MatchesLinesInAnyOrder) {
   const HistoryDiff diff = Compare(Expected(3), {Line(4), Line(0), Line(2)});
   EXPECT_EQ(diff.matching, 3u);
   EXPECT_EQ(diff.lines(), 3u);

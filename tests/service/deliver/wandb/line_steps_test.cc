@@ -26,7 +26,7 @@ class LineStepsTest : public ::testing::Test {
   LineSteps steps_;
 };
 
-TEST_F(LineStepsTest, AreThoseOfTheRows) {
+TEST_F(LineStepsTest, DefaultToStepsOfRows) {
   EXPECT_EQ(StepOf(Counted(0)), "0");
   EXPECT_EQ(StepOf(Given(7)), "7");
   EXPECT_EQ(StepOf(Counted(8)), "8");
@@ -57,7 +57,7 @@ TEST_F(LineStepsTest, RowWithoutStepIsNeverReplay) {
   EXPECT_EQ(StepOf(Counted(82)), "101");
 }
 
-TEST_F(LineStepsTest, WhatWasThereGrowsOnly) {
+TEST_F(LineStepsTest, FirstStepNeverDecreases) {
   steps_.SetFirstStep(99);
   steps_.SetFirstStep(59);
   EXPECT_EQ(StepOf(Given(80)), "replay");

@@ -80,7 +80,7 @@ class ReadBackTest : public HttpDeliveryTest {
   int pages_ = 0;
 };
 
-TEST_F(ReadBackTest, FindsAllOfWhatWasDelivered) {
+TEST_F(ReadBackTest, FindsAllDeliveredRows) {
   stored_.Append(10, "a \"text\" \\ with NaN, Infinity and \xe2\x82\xac\n");
   stored_.Append(5, "", /*shape=*/2);
   DeliverToTheEnd(2500);

@@ -141,7 +141,7 @@ TEST_F(WandbDeliveryFaultsTest, RestartAtAnyStepLosesNothing) {
   ExpectAllRows(370);
 }
 
-TEST_F(WandbDeliveryFaultsTest, SetsTheOneBadRowApart) {
+TEST_F(WandbDeliveryFaultsTest, BisectionIsolatesBadRow) {
   server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "poison"); });
   stored_.Append(500);
   stored_.Append(500, "poison");

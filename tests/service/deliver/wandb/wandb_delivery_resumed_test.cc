@@ -201,7 +201,7 @@ TEST_F(WandbDeliveryResumedTest, RunOfReplaysOnlyIsComplete) {
 }
 
 // Its steps are wide apart, so it has fewer lines than there are replays.
-TEST_F(WandbDeliveryResumedTest, MoreReplaysThanLines) {
+TEST_F(WandbDeliveryResumedTest, ReplaysMayOutnumberLines) {
   DeliverAtA(1);
   a_.stored.GiveSteps(99);
   a_.stored.Append(1);
