@@ -154,7 +154,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
 }
 
 void RunState::FinishAtExit(int exit_code) {
-  LeaveProgramAlone();
+  StopCallbacks();
   // A finished run has already waited, unless another thread is still in Finish(), or this thread
   // was in it when a signal handler called exit().
   if (closed_.load() && delivery_.load() != Delivery::kAwaited) return;

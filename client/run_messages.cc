@@ -82,7 +82,7 @@ UserMessages::Facts RunState::CollectFacts() {
   UserMessages::Facts facts;
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
-  facts.refusal = invalid_.empty() ? WhyRefused(WriteResult::kInterrupting) : invalid_;
+  facts.refusal = invalid_.empty() ? RefusalReason(WriteResult::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
   if (rings_.empty()) facts.no_ring = last_error_;
   facts.other_state_dir = other_state_dir_;
@@ -92,7 +92,7 @@ UserMessages::Facts RunState::CollectFacts() {
   }
   bool durable = true;
   facts.stalled = Stalled();
-  facts.spool_full = WhyFull(facts.stats.lost_ring_full);
+  facts.spool_full = FullReason(facts.stats.lost_ring_full);
   for (const auto& ring : rings_) {
     const double used = static_cast<double>(ring->head() - ring->tail());
     facts.spool_used =
@@ -144,7 +144,7 @@ std::string RunState::LastError(uint64_t ring_full) const {
     error = trouble;
   }
   if (error.empty()) error = connection_error_;
-  if (error.empty() && Stalled() >= UserMessages::kConnectGrace) error = TakenNothing(Stalled());
+  if (error.empty() && Stalled() >= UserMessages::kConnectGrace) error = StallText(Stalled());
   if (error.empty()) error = daemon_error_;
   if (error.empty() || settings_error_.empty()) return error + settings_error_;
   return absl::StrCat(error, "; ", settings_error_);
@@ -152,8 +152,8 @@ std::string RunState::LastError(uint64_t ring_full) const {
 
 std::string RunState::Refusal(uint64_t ring_full) const {
   const WriteResult last = last_refusal_.load(std::memory_order_relaxed);
-  if (last == WriteResult::kRingFull) return WhyFull(ring_full);
-  const char* const why = WhyRefused(last);
+  if (last == WriteResult::kRingFull) return FullReason(ring_full);
+  const char* const why = RefusalReason(last);
   return *why == 0 ? last_error_ : why;
 }
 
@@ -161,13 +161,13 @@ Clock::duration RunState::Stalled() const {
   Clock::duration longest{};
   const Clock::duration now = Clock::now().time_since_epoch();
   for (const auto& ring : rings_) {
-    const Clock::duration since = ring->owed_since.load(std::memory_order_relaxed);
+    const Clock::duration since = ring->unanswered_since.load(std::memory_order_relaxed);
     if (since != Clock::duration()) longest = std::max(longest, now - since);
   }
   return longest;
 }
 
-std::string RunState::WhyFull(uint64_t refused) const {
+std::string RunState::FullReason(uint64_t refused) const {
   if (refused == 0 || refused == why_full_rows_) return why_full_;
   why_full_rows_ = refused;
   const Clock::time_point now = Clock::now();
@@ -186,7 +186,7 @@ std::string RunState::WhyFull(uint64_t refused) const {
     outage = absl::StrCat("the spool is full: no daemon accepts rows",
                           unconnected.empty() ? "" : ": ", unconnected);
   } else if (Stalled() >= kStall) {
-    outage = absl::StrCat("the spool is full: ", TakenNothing(Stalled()));
+    outage = absl::StrCat("the spool is full: ", StallText(Stalled()));
   }
   if (!outage.empty()) {
     why_full_ = std::move(outage);

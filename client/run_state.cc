@@ -94,8 +94,8 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
 
 RingWriter* RunState::FindWriter() {
   // A signal handler that interrupts this would wait for a lock of its own thread.
-  if (!usable_ || FindsWriter::InProgress()) return nullptr;
-  const FindsWriter finds_writer;
+  if (!usable_ || WriterSearch::InProgress()) return nullptr;
+  const WriterSearch finds_writer;
   std::shared_ptr<Ring> ring = FindThreadRing(token_);
   if (ring == nullptr) {
     if (closed_.load(std::memory_order_relaxed)) return nullptr;
@@ -127,8 +127,8 @@ bool RunState::TakeRingFrom(int64_t step, const RingWriter& writer) {
 }
 
 bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step) {
-  if (ThreadIsExiting() || FindsWriter::InProgress()) return false;
-  const FindsWriter finds_writer;
+  if (ThreadIsExiting() || WriterSearch::InProgress()) return false;
+  const WriterSearch finds_writer;
   const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
   ring->writer.Lend(writer.least_step_of_thread());

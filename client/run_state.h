@@ -59,7 +59,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   void StopAwaitingDelivery() override { delivery_.store(Delivery::kNotAwaited); }
   bool PrintMessages(std::chrono::steady_clock::time_point now, bool last) override
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  void LeaveProgramAlone() override {
+  void StopCallbacks() override {
     if (settings_.on_message) prints_last_line_.store(false, std::memory_order_release);
   }
   void FinishAtExit(int exit_code) override ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -113,7 +113,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // How long the daemon has taken none of the rows that wait for it.
   std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // Why the spool was full at the last of `refused` rows that did not fit.
-  std::string WhyFull(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  std::string FullReason(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
   const uint64_t token_;  // unique per run

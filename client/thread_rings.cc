@@ -73,8 +73,8 @@ void ForgetThreadRings() {
   thread_rings.Clear();
 }
 
-FindsWriter::FindsWriter() { thread_finds_writer = true; }
-FindsWriter::~FindsWriter() { thread_finds_writer = false; }
-bool FindsWriter::InProgress() { return thread_finds_writer; }
+WriterSearch::WriterSearch() { thread_finds_writer = true; }
+WriterSearch::~WriterSearch() { thread_finds_writer = false; }
+bool WriterSearch::InProgress() { return thread_finds_writer; }
 
 }  // namespace ranklog::internal

@@ -2,7 +2,7 @@
 // When the thread ends, each returns to its run.
 //
 // A signal handler that logs may interrupt any of these calls. RunState keeps it out of them, by
-// FindsWriter.
+// WriterSearch.
 
 #ifndef CLIENT_THREAD_RINGS_H_
 #define CLIENT_THREAD_RINGS_H_
@@ -39,12 +39,12 @@ bool ThreadIsExiting();
 void ForgetThreadRings();
 
 // The thread looks for a ring, and may make one, while this lives.
-class FindsWriter {
+class WriterSearch {
  public:
-  FindsWriter();
-  ~FindsWriter();
-  FindsWriter(const FindsWriter&) = delete;
-  FindsWriter& operator=(const FindsWriter&) = delete;
+  WriterSearch();
+  ~WriterSearch();
+  WriterSearch(const WriterSearch&) = delete;
+  WriterSearch& operator=(const WriterSearch&) = delete;
 
   // True in a signal handler that interrupted the thread while it looked for a ring.
   static bool InProgress();

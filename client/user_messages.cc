@@ -46,12 +46,12 @@ std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row
 // Why rows wait in the spool; empty if they do not wait.
 std::string WhyTheyWait(const UserMessages::Facts& facts) {
   if (!facts.unconnected.empty()) return facts.unconnected;
-  return facts.stalled >= UserMessages::kConnectGrace ? TakenNothing(facts.stalled) : "";
+  return facts.stalled >= UserMessages::kConnectGrace ? StallText(facts.stalled) : "";
 }
 
 }  // namespace
 
-std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
+std::string StallText(std::chrono::steady_clock::duration stalled) {
   return absl::StrCat("the daemon has accepted no rows for ",
                       std::chrono::duration_cast<std::chrono::seconds>(stalled).count(), " s");
 }
@@ -190,7 +190,7 @@ void UserMessages::CheckProcess(Time now, const Facts& facts) {
       Clear("daemon");
     } else if (!troubles_["daemon"].active) {  // the seconds would make it a new one
       Set("daemon", Severity::kWarning,
-          absl::StrCat(TakenNothing(facts.stalled),
+          absl::StrCat(StallText(facts.stalled),
                        "; they stay in the spool; run `ranklog doctor` to find the reason"),
           "the daemon accepts rows again");
     }

@@ -18,7 +18,7 @@
 namespace ranklog::internal {
 
 // For example "the daemon has taken nothing for 14 s".
-std::string TakenNothing(std::chrono::steady_clock::duration stalled);
+std::string StallText(std::chrono::steady_clock::duration stalled);
 
 // For the sender's thread. Uses no clock and no file: lines go to a sink.
 class UserMessages {

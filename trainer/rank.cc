@@ -14,7 +14,7 @@
 #include "ranklog/ranklog.h"
 #include "trainer/base/error_file.h"
 #include "trainer/base/messages.h"
-#include "trainer/base/progress.h"
+#include "trainer/base/progress_line.h"
 #include "trainer/base/rank_error.h"
 #include "trainer/base/stop_signal.h"
 #include "trainer/data/data.h"
@@ -160,7 +160,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   Position position;
   bool done = false;
   {
-    Progress progress(/*shown=*/group.rank() == 0);
+    ProgressLine progress(/*shown=*/group.rank() == 0);
     const absl::Time start = absl::Now();
     const auto show = [&](const StepReport& report) {
       if (position.step == 0) position.before = report.step - 1;
@@ -225,7 +225,7 @@ int TrainAsRank(const Options& options, Settings settings) {
     return 2;
   }
   const int local_rank = settings.local_rank.value_or(0);
-  const absl::StatusOr<Placement> placement = Place(options.comm, local_rank, FindGpus());
+  const absl::StatusOr<Placement> placement = ChoosePlacement(options.comm, local_rank, FindGpus());
   if (!placement.ok()) {
     ReportError(std::string(placement.status().message()), rank);
     return 1;

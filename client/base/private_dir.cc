@@ -19,7 +19,7 @@ absl::Status Prepare(const PrivateDir& dir) {
   const bool ours = fd >= 0 && fstat(fd, &info) == 0 && v1::IsOwnDirectory(info, 022);
   if (fd >= 0) close(fd);
   if (ours) return absl::OkStatus();
-  std::string why = v1::WhyUnusable(dir);
+  std::string why = v1::UnusableReason(dir);
   if (why.empty()) {
     why = absl::StrCat("cannot open the directory ", dir.path, ": ", strerror(error));
   }

@@ -128,7 +128,9 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(voi
   return 0;
 }
 
-std::string LogPath(const SocketPlace& place) { return place.dir.path + "/" + v1::kDaemonLogFile; }
+std::string LogPath(const SocketLocation& place) {
+  return place.dir.path + "/" + v1::kDaemonLogFile;
+}
 
 // The end of one of our files; empty if it cannot be read.
 std::string Tail(const std::string& path) {
@@ -176,7 +178,7 @@ void AddPath(std::vector<std::string>* directories) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketPlace& place) {
+absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketLocation& place) {
   const std::string path = absl::StrCat(place.dir.path, "/", v1::kStartLockFile);
   const absl::StatusOr<int> fd = OpenOwnFile(path, O_RDWR);
   if (!fd.ok()) return fd.status();
@@ -211,7 +213,7 @@ std::string FindDaemon(const std::string& daemon) {
   return "";
 }
 
-std::string LastWords(const SocketPlace& place) {
+std::string StartFailure(const SocketLocation& place) {
   const std::string path = LogPath(place);
   const std::vector<std::string> lines = absl::StrSplit(Tail(path), '\n', absl::SkipWhitespace());
   std::string words;
@@ -230,7 +232,7 @@ std::string LastWords(const SocketPlace& place) {
   return words.empty() ? words : absl::StrCat(words, " (", path, ")");
 }
 
-absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
+absl::Status StartDaemon(const std::string& program, const SocketLocation& place,
                          const Settings& settings, const std::string& former_state_dir) {
   std::vector<std::string> arguments = {program, "--listen", "unix:" + place.path};
   if (!settings.state_dir.empty()) {

@@ -20,7 +20,7 @@ class StartLock {
  public:
   //   kUnavailable        another process holds it
   //   kPermissionDenied   the directory is not writable, or the lock file is not ours
-  static absl::StatusOr<std::unique_ptr<StartLock>> Take(const SocketPlace& place);
+  static absl::StatusOr<std::unique_ptr<StartLock>> Take(const SocketLocation& place);
   ~StartLock();
   StartLock(const StartLock&) = delete;
   StartLock& operator=(const StartLock&) = delete;
@@ -40,12 +40,12 @@ std::string FindDaemon(const std::string& daemon);
 // ranklogd.log beside the socket. It is not our child, so nobody has to wait for it.
 // `former_state_dir` is the state directory of the previous daemon, or empty. If the settings name
 // no state directory, the new daemon uses that one if it can.
-absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
+absl::Status StartDaemon(const std::string& program, const SocketLocation& place,
                          const Settings& settings, const std::string& former_state_dir);
 
 // Why the last daemon that a rank started at `place` failed to start, with the path of its log. The
 // reason comes from the last lines of the log. Empty if it started, or if no start was tried.
-std::string LastWords(const SocketPlace& place);
+std::string StartFailure(const SocketLocation& place);
 
 }  // namespace ranklog::internal
 

@@ -80,7 +80,7 @@ ClockSample ReadClocks() {
 TickRate::TickRate(ClockSample (*read_clocks)())
     : read_clocks_(read_clocks), first_(read_clocks()), agreed_(first_), last_(first_) {}
 
-bool TickRate::WentApart() const {
+bool TickRate::HasDiverged() const {
   return std::abs(UsPerTick(agreed_, last_) / us_per_tick_ - 1) > kMostDrift;
 }
 
@@ -89,7 +89,7 @@ void TickRate::Measure() {
     last_ = read_clocks_();
   } while (us_per_tick_ == 0 && last_.monotonic_ns - first_.monotonic_ns < kLeastNs);
   const bool long_enough = last_.monotonic_ns - agreed_.monotonic_ns >= kSureNs;
-  if (last_.ticks <= agreed_.ticks || (sure_ && long_enough && WentApart())) {
+  if (last_.ticks <= agreed_.ticks || (sure_ && long_enough && HasDiverged())) {
     first_ = agreed_ = last_;
     sure_ = false;
   } else if (us_per_tick_ == 0 || long_enough) {

@@ -58,7 +58,7 @@ class TickRate {
   void Calibrate(v1::SpoolHeader* header) const;
 
  private:
-  bool WentApart() const;
+  bool HasDiverged() const;
 
   ClockSample (*const read_clocks_)();
   ClockSample first_;

@@ -15,7 +15,7 @@ static_assert(offsetof(Stats, lost_damaged) - offsetof(Stats, lost_ring_full) ==
                   std::size(kLossReasons) * sizeof(uint64_t),
               "a counter of Stats has no reason");
 
-const char* WhyRefused(WriteResult outcome) {
+const char* RefusalReason(WriteResult outcome) {
   if (outcome == WriteResult::kTaken) return "";
   if (outcome == WriteResult::kInterrupting) {
     return "a signal handler called Log() while its thread was in Log()";

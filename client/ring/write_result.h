@@ -60,7 +60,7 @@ constexpr size_t LossReasonIndex(WriteResult outcome) {
 
 // Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
 // RingWriter::reason().
-const char* WhyRefused(WriteResult outcome);
+const char* RefusalReason(WriteResult outcome);
 
 // Counts a refused row in the loss counter of the spool. Does nothing for kTaken. A signal handler
 // may call it.

@@ -31,14 +31,14 @@ std::string AddressError(const std::string& address) {
   return "";
 }
 
-std::vector<SocketPlace> SocketPlaces(const std::string& address) {
+std::vector<SocketLocation> SocketPlaces(const std::string& address) {
   if (!address.empty()) {
     const std::string path = PathOf(address);
     const size_t slash = path.rfind('/');
     const std::string dir = slash == 0 ? "/" : path.substr(0, slash);
     return {{path, {dir, /*create=*/true}, /*trusted=*/true}};
   }
-  std::vector<SocketPlace> places;
+  std::vector<SocketLocation> places;
   for (const PrivateDir& dir : StandardDirs()) {
     places.push_back({absl::StrCat(dir.path, "/", kSocketFile), dir, /*trusted=*/false});
   }

@@ -17,7 +17,7 @@ inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un has 108 with 
 std::string AddressError(const std::string& address);
 
 // A socket, and its directory, which must be private to this user.
-struct SocketPlace {
+struct SocketLocation {
   std::string path;
   PrivateDir dir;
   // The user named this socket. Then either its directory must be private, or the daemon must run
@@ -26,7 +26,7 @@ struct SocketPlace {
 };
 
 // The places where a daemon may listen, best first. `address` must be valid.
-std::vector<SocketPlace> SocketPlaces(const std::string& address);
+std::vector<SocketLocation> SocketPlaces(const std::string& address);
 
 }  // namespace ranklog::internal
 

@@ -94,10 +94,10 @@ bool Endpoint::HasRoom() {
     bytes = std::max<size_t>(bytes, stream->ring()->head() - stream->ring()->tail());
   }
   const absl::Status room = HasRoomToSend(bytes);
-  starved_ = !room.ok();
-  if (!starved_) return true;
+  lacks_memory_ = !room.ok();
+  if (!lacks_memory_) return true;
   SetConnectionError(std::string(room.message()));
-  calm_ = false;
+  settled_ = false;
   return false;
 }
 
@@ -136,8 +136,8 @@ void Endpoint::TryStartDaemon(Time now) {
     return;
   }
   // From the last daemon that any rank started.
-  for (const SocketPlace& place : places_) {
-    std::string words = LastWords(place);
+  for (const SocketLocation& place : places_) {
+    std::string words = StartFailure(place);
     if (words.empty()) continue;
     start_error_ = "ranklogd cannot start: " + std::move(words);
     break;
@@ -153,7 +153,7 @@ void Endpoint::TryStartDaemon(Time now) {
     return;
   }
   absl::Status why_not;
-  for (const SocketPlace& place : places_) {
+  for (const SocketLocation& place : places_) {
     // A daemon would refuse to listen where others can put a socket in its place.
     why_not = Prepare(place.dir);
     if (!why_not.ok()) continue;
@@ -194,7 +194,7 @@ void Endpoint::EndConnection() {
   connection_.reset();
   refused_.clear();
   hold_since_ = {};
-  calm_ = false;
+  settled_ = false;
   DropDone();
   next_attempt_ = {};
 }
@@ -228,7 +228,7 @@ void Endpoint::AddHeaders(std::vector<v1::SpoolHeader*>* headers) const {
 }
 
 bool Endpoint::pressed() const {
-  return !starved_ && std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+  return !lacks_memory_ && std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     const Ring& ring = *stream->ring();
     return stream->attached() && ring.head() - ring.tail() >= ring.spool->data_bytes() / 2;
   });
@@ -278,9 +278,9 @@ void Endpoint::CheckHealth(Time now) {
   const bool well = std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     return stream->attached() || stream->waits();
   });
-  if (well && !calm_) SetConnectionError("");
+  if (well && !settled_) SetConnectionError("");
   if (well) back_off_ = kMinBackOff;
-  calm_ = well;
+  settled_ = well;
 }
 
 // The daemon refused this stream. The other streams continue, and this one is tried again later.

@@ -42,7 +42,7 @@ class Endpoint {
   bool pressed() const;
   // The daemon owes an answer, and an urgent Tick() waits for it.
   bool awaits() const {
-    return connection_ != nullptr && !starved_ && (ExpectsSoon() || HasUndurable());
+    return connection_ != nullptr && !lacks_memory_ && (ExpectsSoon() || HasUndurable());
   }
   // The daemon owes the answer to a ring's Hello.
   bool attaches() const;
@@ -78,7 +78,7 @@ class Endpoint {
   bool HasUndurable() const;
 
   const std::string address_;
-  std::vector<SocketPlace> places_;
+  std::vector<SocketLocation> places_;
   size_t answered_ = 0;    // index of the place that answered
   std::string state_dir_;  // of the daemon that answered last
   std::list<std::unique_ptr<RingStream>> streams_;
@@ -95,8 +95,8 @@ class Endpoint {
   Time hold_since_;  // rows wait for new rings since then; zero: they do not wait
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
-  bool starved_ = false;  // memory was short at the last Tick()
-  bool calm_ = false;     // all streams are attached, and their runs know it
+  bool lacks_memory_ = false;  // memory was short at the last Tick()
+  bool settled_ = false;       // all streams are attached, and their runs know it
 };
 
 }  // namespace ranklog::internal

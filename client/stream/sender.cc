@@ -116,7 +116,7 @@ void Sender::PrintMessages(bool last) {
   const Time now = Clock::now();
   std::erase_if(printing_runs_, [&](const auto& run) {
     try {
-      if (exiting_.load()) run->LeaveProgramAlone();
+      if (exiting_.load()) run->StopCallbacks();
       return run->PrintMessages(now, last);
     } catch (...) {  // no memory: the rows matter more than the line
       return false;

@@ -22,7 +22,7 @@ bool IsOursOrRoots(int fd) {
 
 // The peer receives API keys, so verify it first. In a private directory that the user named, the
 // peer is our daemon even if it shows another user id (another user namespace).
-absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
+absl::StatusOr<int> ConnectTo(const SocketLocation& place) {
   const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
   if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
   const int fd = AboveStandard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -50,7 +50,7 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
 
 }  // namespace
 
-absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered) {
+absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* answered) {
   absl::Status status =
       absl::NotFoundError("no usable directory for a daemon's socket; set RANKLOG_ADDRESS");
   bool absent = true;
@@ -66,7 +66,7 @@ absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answ
   return absent ? status : absl::UnavailableError(status.message());
 }
 
-absl::Status PassDescriptor(const SocketPlace& place, uint64_t incarnation, int spool_fd) {
+absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd) {
   absl::StatusOr<int> connected = ConnectTo(place);
   if (!connected.ok()) return connected.status();
   char bytes[sizeof v1::kDescriptorMagic + sizeof incarnation];

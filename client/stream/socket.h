@@ -16,11 +16,11 @@ namespace ranklog::internal {
 // its index. Never blocks.
 //   kNotFound        nothing listens at any place; a daemon may be started
 //   kUnavailable     something is there, but did not take the connection
-absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered);
+absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* answered);
 
 // Passes a spool's descriptor to the daemon on a separate short connection. The first bytes are
 // kDescriptorMagic and the incarnation; the descriptor is sent with them.
-absl::Status PassDescriptor(const SocketPlace& place, uint64_t incarnation, int spool_fd);
+absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd);
 
 }  // namespace ranklog::internal
 

@@ -71,7 +71,7 @@ void RingStream::Detach() {
   connection_ = nullptr;
   writing_ = false;
   protocol_.End();
-  ring_->owed_since.store(Time::duration(), std::memory_order_relaxed);
+  ring_->unanswered_since.store(Time::duration(), std::memory_order_relaxed);
 }
 
 void RingStream::Fail(Health health, const std::string& error) {
@@ -146,10 +146,10 @@ void RingStream::NoteProgress(Time now) {
   if (!protocol_.AwaitsAck()) {
     const bool attaches = call_ != nullptr && !attached() && !received_message_ && !done() &&
                           ring_->durable_end.load(std::memory_order_relaxed) != ring_->head();
-    ring_->owed_since.store(attaches ? attach_time_.time_since_epoch() : Time::duration(),
-                            std::memory_order_relaxed);
-  } else if (durable_rows != durable_rows_ || ring_->owed_since.load() == Time::duration()) {
-    ring_->owed_since.store(now.time_since_epoch(), std::memory_order_relaxed);
+    ring_->unanswered_since.store(attaches ? attach_time_.time_since_epoch() : Time::duration(),
+                                  std::memory_order_relaxed);
+  } else if (durable_rows != durable_rows_ || ring_->unanswered_since.load() == Time::duration()) {
+    ring_->unanswered_since.store(now.time_since_epoch(), std::memory_order_relaxed);
   }
   durable_rows_ = durable_rows;
 }

@@ -74,7 +74,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
   const TickReader ticks(*header_);
   const uint64_t freed = header_->tail.load(std::memory_order_relaxed);
   v1::Batch* const batch = message->mutable_batch();
-  builder_.Start(batch);
+  encoder_.Start(batch);
   v1::RecordKind kind;
   while (reader_.Peek(&kind)) {
     const uint64_t waiting = reader_.position() - freed;
@@ -84,12 +84,12 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
       if (row.record.seq > durable_seq_) {
         const uint32_t shape = row.record.shape;
         const bool known = shape == 0 || (shape < shape_sent_.size() && shape_sent_[shape]);
-        if (!known && !builder_.empty()) break;
+        if (!known && !encoder_.empty()) break;
         if (!known) {
           DefineShape(shape, message);
           return true;
         }
-        if (!builder_.Add(row, ticks)) break;
+        if (!encoder_.Add(row, ticks)) break;
         progress_.OnRow(row.record.step, row.commits());
       } else {
         const uint64_t end = reader_.position() + row.record.header.bytes;
@@ -100,7 +100,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
       reader_.Skip();
       continue;
     }
-    if (!builder_.empty()) break;
+    if (!encoder_.empty()) break;
     if (kind == v1::RecordKind::kShape) {
       const uint32_t shape = reader_.Shape();
       reader_.Skip();
@@ -112,7 +112,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
     }
     TakeControl();
   }
-  if (builder_.empty()) {
+  if (encoder_.empty()) {
     message->Clear();
     Free();
     return false;

@@ -92,7 +92,7 @@ class StreamProtocol {
   Ring* const ring_;
   v1::SpoolHeader* const header_;
   RingReader reader_;
-  BatchEncoder builder_;
+  BatchEncoder encoder_;
   IdleProgress progress_;
   uint64_t durable_seq_ = 0;
   uint64_t read_seq_ = 0;    // the last row that was read, or that the daemon has

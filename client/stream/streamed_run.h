@@ -40,7 +40,7 @@ class StreamedRun {
   virtual bool PrintMessages(std::chrono::steady_clock::time_point now, bool last) = 0;
   // Stops the calls of on_message at the exit of the process, because objects that it uses may be
   // destroyed already.
-  virtual void LeaveProgramAlone() = 0;
+  virtual void StopCallbacks() = 0;
   // For exit(), which does not destroy a Run that lives in a function. Waits as Finish() does, if
   // the end of the run must wait for delivery.
   virtual void FinishAtExit(int exit_code) = 0;

@@ -35,14 +35,14 @@ void OpenRows::Push(OpenRow row, const double* values) {
     OpenRow& last = rows_.back();
     cost_ -= CostOf(last);
     row.rows += last.rows;
-    values_.resize(last.place - base_);
+    values_.resize(last.value_offset - base_);
     rows_.pop_back();
     --last_step_rows_;
   } else if (!same_step) {
     last_step_rows_ = 0;
     compact_at_ = kCompactRows;
   }
-  row.place = base_ + values_.size();
+  row.value_offset = base_ + values_.size();
   values_.insert(values_.end(), values, values + row.width);
   cost_ += CostOf(row);
   rows_.push_back(std::move(row));
@@ -52,7 +52,7 @@ void OpenRows::Push(OpenRow row, const double* values) {
 void OpenRows::Pop() {
   const OpenRow& row = rows_.front();
   cost_ -= CostOf(row);
-  const uint64_t end = row.place + row.width;
+  const uint64_t end = row.value_offset + row.width;
   last_step_rows_ = std::min(last_step_rows_, rows_.size() - 1);
   rows_.pop_front();
   if (rows_.empty()) {
@@ -74,7 +74,7 @@ void OpenRows::Compact() {
     if (!superseded[i]) kept.push_back(i);
   }
   size_t to = begin;
-  uint64_t place = rows_[begin].place;
+  uint64_t value_offset = rows_[begin].value_offset;
   for (size_t i = begin; i < rows_.size(); ++i) {
     if (superseded[i]) {  // never the last one
       cost_ -= CostOf(rows_[i]);
@@ -82,15 +82,15 @@ void OpenRows::Compact() {
       continue;
     }
     OpenRow& row = rows_[i];
-    std::move(values_.begin() + static_cast<ptrdiff_t>(row.place - base_),
-              values_.begin() + static_cast<ptrdiff_t>(row.place - base_ + row.width),
-              values_.begin() + static_cast<ptrdiff_t>(place - base_));
-    row.place = place;
-    place += row.width;
+    std::move(values_.begin() + static_cast<ptrdiff_t>(row.value_offset - base_),
+              values_.begin() + static_cast<ptrdiff_t>(row.value_offset - base_ + row.width),
+              values_.begin() + static_cast<ptrdiff_t>(value_offset - base_));
+    row.value_offset = value_offset;
+    value_offset += row.width;
     if (to != i) rows_[to] = std::move(row);
     ++to;
   }
-  values_.resize(place - base_);
+  values_.resize(value_offset - base_);
   rows_.resize(to);
   last_step_rows_ = to - begin;
   compact_at_ = std::max(kCompactRows, 2 * last_step_rows_);

@@ -19,7 +19,7 @@ struct OpenRow {
   int64_t time_us = 0;
   uint32_t shape = 0;
   uint32_t width = 0;
-  uint64_t place = 0;                               // of its first value; see OpenRows::values()
+  uint64_t value_offset = 0;                        // of its first value; see OpenRows::values()
   bool dropped = false;                             // only its seq is used
   bool counted = false;                             // as in model::Block
   uint64_t rows = 0;                                // number of counted rows that it represents
@@ -45,7 +45,9 @@ class OpenRows {
   const OpenRow& front() const { return rows_.front(); }
   const OpenRow& back() const { return rows_.back(); }
   // Valid until the next Push() or Pop().
-  const double* values(const OpenRow& row) const { return values_.data() + (row.place - base_); }
+  const double* values(const OpenRow& row) const {
+    return values_.data() + (row.value_offset - base_);
+  }
   void Pop();
 
   // The memory in use, in units of a double: values, the rows' own fields, and texts.
@@ -57,7 +59,7 @@ class OpenRows {
 
   std::deque<OpenRow> rows_;
   std::vector<double> values_;  // the values of rows_, in order, perhaps after those of popped rows
-  uint64_t base_ = 0;           // place of values_[0]
+  uint64_t base_ = 0;           // value_offset of values_[0]
   size_t cost_ = 0;
   // The number of rows of the last step at which to look for superseded rows.
   size_t compact_at_ = kCompactRows;

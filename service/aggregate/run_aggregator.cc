@@ -82,7 +82,7 @@ void RunAggregator::AddStream(const model::Stream& stream) {
   impl.closing = false;
   if (impl.streams.Find(stream.id) == nullptr) {
     impl.streams.Add(stream, stream.attempt == impl.attempt ? impl.step_base : 0);
-    if (!stream.primary) impl.streams.DropOvertaken(impl.attempt, impl.last_step);
+    if (!stream.primary) impl.streams.DropReplaced(impl.attempt, impl.last_step);
   }
   impl.streams.Update(stream);
 }
@@ -149,7 +149,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   stream.passed_step = std::max(stream.passed_step, passed);
   if (open.dropped && stream.rows.empty()) {
     stream.merged_rows += static_cast<int64_t>(open.rows);
-    stream.UsedUp({open.step, seq, /*counts=*/false}, last_step);
+    stream.Consume({open.step, seq, /*counts=*/false}, last_step);
     return;
   }
   open.width = open.dropped ? 0 : static_cast<uint32_t>(width);
@@ -169,7 +169,7 @@ void RunAggregator::SkipRows(int64_t stream, uint64_t through) {
   if (rows == nullptr || through <= rows->added_seq) return;
   rows->added_seq = through;
   if (rows->rows.empty()) {
-    rows->UsedUp({rows->added_step, through, /*counts=*/false}, impl_->last_step);
+    rows->Consume({rows->added_step, through, /*counts=*/false}, impl_->last_step);
     return;
   }
   OpenRow none;  // consumed together with the row before it
@@ -237,7 +237,7 @@ Aggregated RunAggregator::Advance(absl::Time now) {
     // No live primary will have another row below `next`, and none up to `passed` besides those
     // that it has.
     const int64_t below = open || passed == kEveryStep ? next : std::min(next, passed + 1);
-    impl.streams.UseUpOthersBelow(below, /*every=*/!open && passed == kEveryStep, impl.last_step);
+    impl.streams.ConsumeOthersBelow(below, /*every=*/!open && passed == kEveryStep, impl.last_step);
     // Most steps close without a wait, and then the time is not needed.
     impl.step_wait.Forget(next);
     if (!open) break;

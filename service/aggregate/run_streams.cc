@@ -49,10 +49,10 @@ void RunStreams::BeginAttempt(uint32_t attempt, int64_t last_step) {
   for (const auto& stream : streams_) {
     if (!stream->stream_ended || stream->attempt >= attempt) ranks_.insert(stream->rank);
   }
-  DropOvertaken(attempt, last_step);
+  DropReplaced(attempt, last_step);
 }
 
-void RunStreams::DropOvertaken(uint32_t attempt, int64_t last_step) {
+void RunStreams::DropReplaced(uint32_t attempt, int64_t last_step) {
   for (StreamRows* stream : others_) {
     if (stream->attempt == attempt || stream->stream_ended) continue;
     stream->overtaken |= std::any_of(others_.begin(), others_.end(), [&](const StreamRows* later) {
@@ -62,7 +62,7 @@ void RunStreams::DropOvertaken(uint32_t attempt, int64_t last_step) {
     for (; stream->overtaken && !stream->rows.empty(); stream->rows.Pop()) {
       const OpenRow& row = stream->rows.front();
       if (!row.dropped) ++stream->replayed_rows;
-      stream->UsedUp({row.step, row.seq, /*counts=*/false}, last_step);
+      stream->Consume({row.step, row.seq, /*counts=*/false}, last_step);
     }
   }
 }
@@ -76,7 +76,7 @@ int64_t RunStreams::NextPrimaryStep(int64_t last_step) {
   return next;
 }
 
-void RunStreams::UseUpOthersBelow(int64_t step, bool every, int64_t last_step) {
+void RunStreams::ConsumeOthersBelow(int64_t step, bool every, int64_t last_step) {
   for (StreamRows* stream : others_) {
     while (!stream->rows.empty() && (every || stream->rows.front().step < step)) {
       stream->Pop(last_step);
@@ -88,13 +88,13 @@ void RunStreams::SettlePassed(int64_t step) {
   for (StreamRows* stream : others_) {
     while (!stream->passed_rows.empty() && stream->passed_rows.front().step <= step) {
       const PassedRow& row = stream->passed_rows.front();
-      if (row.counts && row.step == step && !LoggedAnew(*stream, step)) ++stream->late_rows;
+      if (row.counts && row.step == step && !LoggedAgain(*stream, step)) ++stream->late_rows;
       stream->ForgetPassed();
     }
   }
 }
 
-bool RunStreams::LoggedAnew(const StreamRows& ended, int64_t step) const {
+bool RunStreams::LoggedAgain(const StreamRows& ended, int64_t step) const {
   return ended.ended() && std::any_of(others_.begin(), others_.end(), [&](const auto* other) {
            return other->rank == ended.rank && other->id > ended.id && !other->rows.empty() &&
                   other->rows.front().step == step;

@@ -33,15 +33,15 @@ class RunStreams {
   // Whether ranks of the node have not attached in this attempt.
   bool HasAbsentRanks() const { return ranks_.size() < expected_ranks_; }
 
-  // From now on, only ranks that may log in `attempt` count as attached. Calls DropOvertaken().
+  // From now on, only ranks that may log in `attempt` count as attached. Calls DropReplaced().
   void BeginAttempt(uint32_t attempt, int64_t last_step);
   // If a rank is still live in an attempt before `attempt`, its later process counts from now on.
-  void DropOvertaken(uint32_t attempt, int64_t last_step);
+  void DropReplaced(uint32_t attempt, int64_t last_step);
 
   // The smallest step at which a primary has an open row; kEveryStep if there is none.
   int64_t NextPrimaryStep(int64_t last_step);
   // Consumes the other streams' rows below `step`, or all of them.
-  void UseUpOthersBelow(int64_t step, bool every, int64_t last_step);
+  void ConsumeOthersBelow(int64_t step, bool every, int64_t last_step);
   // The row of `step` is made. Rows consumed for it earlier had no part in it, so they are late,
   // unless a later process of the rank has logged the step again.
   void SettlePassed(int64_t step);
@@ -54,7 +54,7 @@ class RunStreams {
   size_t open_values() const;
 
  private:
-  bool LoggedAnew(const StreamRows& ended, int64_t step) const;
+  bool LoggedAgain(const StreamRows& ended, int64_t step) const;
 
   std::vector<std::unique_ptr<StreamRows>> streams_;
   absl::flat_hash_map<int64_t, uint32_t> by_id_;  // indexes of streams_

@@ -73,10 +73,10 @@ struct StreamRows {
   void Pop(int64_t last_step) {
     const OpenRow& row = rows.front();
     if (primary) merged_rows += static_cast<int64_t>(row.rows);
-    UsedUp({row.step, row.seq, !row.dropped}, last_step);
+    Consume({row.step, row.seq, !row.dropped}, last_step);
     rows.Pop();
   }
-  void UsedUp(const PassedRow& row, int64_t last_step) {
+  void Consume(const PassedRow& row, int64_t last_step) {
     if (passed_rows.empty() && (row.step <= last_step || primary || !row.counts)) {
       consumed_seq = row.seq;
       return;

@@ -70,7 +70,7 @@ absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
   // The run may be only in a spool, as in `./train && ranklog show latest`.
-  WarnOfUntakenRows(globals);
+  WarnOfUnreadRows(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, query::SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);

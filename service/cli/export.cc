@@ -154,14 +154,14 @@ class Exporter {
 
   // CSV needs its columns before the first row, so the rows are read twice.
   absl::StatusOr<std::unique_ptr<RowWriter>> MakeFormat() {
-    if (flags_.format == "jsonl") return NewJsonFormat();
+    if (flags_.format == "jsonl") return NewJsonRowWriter();
     ColumnCollector columns;
     total_ *= 2;
     RETURN_IF_ERROR(VisitAll([&](const query::Row& row, const model::Stream*) {
       columns.Add(row);
       return absl::OkStatus();
     }));
-    return NewCsvFormat(columns.Take(), flags_.raw);
+    return NewCsvRowWriter(columns.Take(), flags_.raw);
   }
 
   template <typename Fn>

@@ -133,12 +133,12 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
   request.body = deliver::wandb::ViewerBody();
   absl::StatusOr<deliver::HttpResponse> answer = transport->Post(request);
   deliver::wandb::MaskKey(key, &answer);
-  if (deliver::Judge(answer) == deliver::Outcome::kAccepted) {
+  if (deliver::Classify(answer) == deliver::Outcome::kAccepted) {
     if (absl::Status ours = deliver::wandb::CheckAnswer(*answer); !ours.ok()) {
       answer = std::move(ours);
     }
   }
-  if (deliver::Judge(answer) == deliver::Outcome::kAccepted) {
+  if (deliver::Classify(answer) == deliver::Outcome::kAccepted) {
     const std::string name = deliver::wandb::ParseViewer(answer->body);
     if (!name.empty()) return name;
     return absl::PermissionDeniedError(

@@ -109,7 +109,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
                                                                 : absl::optional<double>());
   if (overview.daemon_pid == 0) overview.left = FindUnreadSpools(globals, overview.state_dir);
   overview.unaggregated = UnaggregatedRowsText(overview.state_dir);
-  overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
+  overview.left_advice = UnreadSpoolsAdvice(globals, overview.state_dir, overview.left);
   AddUpRuns(&overview);
   return overview;
 }

@@ -125,7 +125,7 @@ class Sync {
     if (pipeline_ == nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(CheckCredentials());
     ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
-    report_.LeaveOldErrors(reports);
+    report_.IgnoreOldErrors(reports);
     return pipeline_->Start(choice_.chosen());
   }
 

@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<model::Run>> SyncChoice::Candidates(storage::StoreRea
 absl::StatusOr<bool> SyncChoice::ChooseIfOpen(storage::StoreReader& reader, const model::Run& run) {
   ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(reader, run));
   if (!HasTracker(report)) return false;
-  ASSIGN_OR_RETURN(const bool elsewhere, GoesOnElsewhere(reader, run));
+  ASSIGN_OR_RETURN(const bool elsewhere, ContinuesElsewhere(reader, run));
   if (elsewhere) return true;
   if (!flags_.runs.empty() || !Settled(report)) chosen_.insert(run.id);
   return true;
@@ -77,8 +77,8 @@ absl::StatusOr<std::vector<query::RunReport>> SyncChoice::Reports(
   return reports;
 }
 
-absl::StatusOr<bool> SyncChoice::GoesOnElsewhere(storage::StoreReader& reader,
-                                                 const model::Run& run) const {
+absl::StatusOr<bool> SyncChoice::ContinuesElsewhere(storage::StoreReader& reader,
+                                                    const model::Run& run) const {
   if (flags_.slurm_job.empty() || run.state != model::RunState::kRunning) return false;
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
   return std::none_of(streams.begin(), streams.end(), [this](const model::Stream& stream) {

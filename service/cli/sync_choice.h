@@ -45,7 +45,8 @@ class SyncChoice {
   absl::StatusOr<std::vector<query::RunReport>> Reports(storage::StoreReader& reader) const;
 
  private:
-  absl::StatusOr<bool> GoesOnElsewhere(storage::StoreReader& reader, const model::Run& run) const;
+  absl::StatusOr<bool> ContinuesElsewhere(storage::StoreReader& reader,
+                                          const model::Run& run) const;
 
   const Flags flags_;
   std::set<int64_t> chosen_;

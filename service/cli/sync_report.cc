@@ -31,7 +31,7 @@ SyncProgress ProgressOf(const std::vector<query::RunReport>& reports) {
   return sum;
 }
 
-void SyncReport::LeaveOldErrors(const std::vector<query::RunReport>& reports) {
+void SyncReport::IgnoreOldErrors(const std::vector<query::RunReport>& reports) {
   for (const query::RunReport& report : reports) {
     for (const query::DestinationReport& destination : report.destinations) {
       errors_[{report.run.id, destination.kind}] = destination.last_error;

@@ -39,7 +39,7 @@ class SyncReport {
       : globals_(globals), state_dir_(std::move(state_dir)) {}
 
   // Remembers errors from before this command, so that they are not reported as new.
-  void LeaveOldErrors(const std::vector<query::RunReport>& reports);
+  void IgnoreOldErrors(const std::vector<query::RunReport>& reports);
   void PrintErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress);
   // The same for errors of the store while this process holds it, because no other process reports
   // them. `error` is empty if the store can be written.

@@ -34,7 +34,7 @@ bool SyncSpools::AnyNew() const {
 absl::Status SyncSpools::Take(bool holds_lock) {
   const std::vector<UnreadSpool> before = FindSpoolsOfDeadRanks(globals_, state_dir_);
   for (const UnreadSpool& spool : before) tried_.insert(spool.path);
-  if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+  if (AnotherDaemonReadsSpools(globals_, state_dir_)) return absl::OkStatus();
   if (!holds_lock) {
     const absl::Time deadline = SteadyNow() + kDaemonTakes;
     while (!FindSpoolsOfDeadRanks(globals_, state_dir_).empty() && SteadyNow() < deadline) {
@@ -55,9 +55,9 @@ absl::Status SyncSpools::Take(bool holds_lock) {
 }
 
 absl::Status SyncSpools::CheckAllTaken() const {
-  RETURN_IF_ERROR(CheckLiveRanksHaveADaemon());
+  RETURN_IF_ERROR(CheckDaemonOfLiveRanks());
   const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
-  if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return CheckNoneIsStranded();
+  if (left.empty() || AnotherDaemonReadsSpools(globals_, state_dir_)) return CheckNoneIsStranded();
   return absl::UnavailableError(absl::StrCat(
       "not in the store yet: ", UnreadSpoolsText(left),
       "; a daemon stores them as soon as it can; see its log: ", globals_.Command("daemon-log")));
@@ -73,15 +73,15 @@ absl::Status SyncSpools::CheckNoneIsStranded() const {
   return absl::UnavailableError(absl::StrJoin(lines, "\nranklog: "));
 }
 
-absl::Status SyncSpools::CheckLiveRanksHaveADaemon() const {
+absl::Status SyncSpools::CheckDaemonOfLiveRanks() const {
   const absl::Time deadline = SteadyNow() + kDaemonStarts;
   while (true) {
     std::vector<UnreadSpool> left = FindUnreadSpools(globals_, state_dir_);
     std::erase_if(left, [](const UnreadSpool& each) { return !each.lives; });
     if (left.empty()) return absl::OkStatus();
     if (SteadyNow() > deadline) {
-      return absl::UnavailableError(
-          absl::StrCat(UnreadSpoolsText(left), ": ", HowToTake(globals_, state_dir_, left)));
+      return absl::UnavailableError(absl::StrCat(UnreadSpoolsText(left), ": ",
+                                                 UnreadSpoolsAdvice(globals_, state_dir_, left)));
     }
     absl::SleepFor(kSpoolPoll);
   }

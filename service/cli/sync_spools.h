@@ -33,7 +33,7 @@ class SyncSpools {
   absl::Status CheckNoneIsStranded() const;
   // Fails if a live rank has rows and no daemon reads them. Waits a moment first, because a rank
   // that has just started starts a daemon.
-  absl::Status CheckLiveRanksHaveADaemon() const;
+  absl::Status CheckDaemonOfLiveRanks() const;
 
   const Globals& globals_;
   const std::string state_dir_;

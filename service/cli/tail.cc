@@ -139,7 +139,7 @@ void WarnIfNobodyWrites(const Globals& globals) {
 absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(model::Run run, flags.run.Find(globals, *reader));
-  const std::unique_ptr<RowWriter> json = NewJsonFormat();
+  const std::unique_ptr<RowWriter> json = NewJsonRowWriter();
   const LineFormat line(flags);
   const auto print = [&](const query::Row& row) {
     std::string text;

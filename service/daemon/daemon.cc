@@ -58,23 +58,23 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
 
 Daemon::Daemon(const Config& config, storage::LockedDir place)
     : config_(config),
-      place_(std::move(place)),
-      credentials_(deliver::CredentialStore::Options::FromEnvironment(place_.dir)),
+      locked_dir_(std::move(place)),
+      credentials_(deliver::CredentialStore::Options::FromEnvironment(locked_dir_.dir)),
       registry_([this] { wake_.Notify(); }),
       start_time_us_(absl::ToUnixMicros(absl::Now())),
-      monitor_(place_.dir) {}
+      monitor_(locked_dir_.dir) {}
 
 Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
 bool Daemon::KeepLock() {
-  const absl::StatusOr<bool> made = place_.lock.Keep();
+  const absl::StatusOr<bool> made = locked_dir_.lock.Keep();
   if (made.ok() && *made) {
     spdlog::warn("{}/lock was removed while the daemon was running, and has been created again",
-                 place_.dir);
+                 locked_dir_.dir);
   }
   const absl::Status before = std::exchange(lock_kept_, made.status());
   if (!made.ok() && before != made.status()) {
-    spdlog::error("{}/lock was removed while the daemon was running: {}", place_.dir,
+    spdlog::error("{}/lock was removed while the daemon was running: {}", locked_dir_.dir,
                   std::string(made.status().message()));
   }
   return !absl::IsAlreadyExists(made.status());
@@ -92,15 +92,15 @@ absl::Status Daemon::StartStages() {
 }
 
 absl::Status Daemon::MakeDelivery() {
-  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir, &set_aside_));
-  pipeline::CountCrashedDeliveries(place_.dir, *store);
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(locked_dir_.dir, &set_aside_));
+  pipeline::CountCrashedDeliveries(locked_dir_.dir, *store);
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;
   store_options.on_outcome = [this](const absl::Status& committed) {
     notices_.Post(ingest::NoticeBoard::kAllRuns, StoreNotice(committed));
   };
   store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
-  if (const auto notice = StateNotice(place_.dir)) {
+  if (const auto notice = StateNotice(locked_dir_.dir)) {
     notices_.Post(ingest::NoticeBoard::kAllRuns, *notice);
   }
 
@@ -108,7 +108,7 @@ absl::Status Daemon::MakeDelivery() {
   trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
   trackers.ranks_return_by = SteadyNow() + kRanksReturn;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
-                   pipeline::MakeTrackerWorkers(place_.dir, &credentials_, trackers));
+                   pipeline::MakeTrackerWorkers(locked_dir_.dir, &credentials_, trackers));
   pipeline::DeliverLoop::Options deliver_options;
   deliver_options.on_step = [this](const deliver::StepResult& step) { PostNotices(step); };
   deliver_ =
@@ -118,10 +118,10 @@ absl::Status Daemon::MakeDelivery() {
 
 absl::Status Daemon::MakeAggregation() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
-                   storage::StoreReader::Open(place_.dir));
+                   storage::StoreReader::Open(locked_dir_.dir));
   job_ends_ = std::make_unique<pipeline::JobEndLoop>(store_.get(), std::move(reader),
                                                      pipeline::JobEndLoop::Options());
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   pipeline::AggregateLoop::Options aggregate_options;
   aggregate_options.on_bad_end = [this](int64_t run) { job_ends_->OnEnd(run); };
   aggregate_options.run.step_wait = config_.step_wait;
@@ -134,7 +134,7 @@ absl::Status Daemon::MakeAggregation() {
       store_.get(), std::move(reader), SteadyNow,
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   pipeline::RetentionLoop::Options retention_options;
   retention_options.limits = config_.keep;
   retention_ =
@@ -143,7 +143,7 @@ absl::Status Daemon::MakeAggregation() {
 }
 
 absl::Status Daemon::MakeIngest() {
-  spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
+  spool_dirs_ = std::make_unique<storage::SpoolDirs>(locked_dir_.dir, StandardSpoolDirs());
   for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not get the same flags
     if (const absl::Status status = spool_dirs_->Remember(dir + "/"); !status.ok()) {
       spdlog::warn("cannot record the spool directory {}: {}; the next daemon will not search it",
@@ -151,7 +151,7 @@ absl::Status Daemon::MakeIngest() {
     }
   }
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
-                   storage::StoreReader::Open(place_.dir));
+                   storage::StoreReader::Open(locked_dir_.dir));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
@@ -164,8 +164,8 @@ absl::Status Daemon::MakeIngest() {
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
               .spool_dirs = spool_dirs_.get(),
-              .state_dir = place_.dir};
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
+              .state_dir = locked_dir_.dir};
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;
   watch_options.socket_path = SocketPath();
@@ -188,14 +188,14 @@ void Daemon::StartMetrics() {
 
 absl::Status Daemon::StartServer() {
   ingest_ = std::make_unique<ingest::IngestService>(context_);
-  run_commands_ = std::make_unique<RunCommands>(RunCommands::Parts{.state_dir = place_.dir,
+  run_commands_ = std::make_unique<RunCommands>(RunCommands::Parts{.state_dir = locked_dir_.dir,
                                                                    .credentials = &credentials_,
                                                                    .notices = &notices_,
                                                                    .store = store_.get(),
                                                                    .deliver = deliver_.get(),
                                                                    .retention = retention_.get()});
   control_ = std::make_unique<ControlService>(ControlService::About{
-      .state_dir = place_.dir,
+      .state_dir = locked_dir_.dir,
       .started_by = StartedBy(),
       .start_time_us = start_time_us_,
       .keep = config_.keep,
@@ -306,7 +306,7 @@ bool Daemon::IsIdle() const {
 
 bool Daemon::AllAggregated() const {
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> reader =
-      storage::StoreReader::Open(place_.dir);
+      storage::StoreReader::Open(locked_dir_.dir);
   if (!reader.ok()) return true;
   const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
   return !streams.ok() ||
@@ -348,7 +348,7 @@ MetricValues Daemon::FiguresNow() const {
   figures.monitor = monitor_.view();
   AddProcess(&figures);
   // Unreadable values are left out: the log and `ranklog doctor` report errors of the store.
-  const auto reader = storage::StoreReader::Open(place_.dir);
+  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
   if (!reader.ok()) return figures;
   figures.queues = (*reader)->Queues().value_or(std::vector<storage::Queue>());
   figures.losses = (*reader)->LossesOfAll().value_or(model::Losses());

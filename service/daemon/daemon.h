@@ -67,7 +67,7 @@ class Daemon {
   // True if no rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
   bool IsIdle() const;
 
-  const std::string& state_dir() const { return place_.dir; }
+  const std::string& state_dir() const { return locked_dir_.dir; }
   // What was logged about a damaged store that Start() set aside; else empty.
   const std::string& set_aside() const { return set_aside_; }
   // Call it once a second. Updates the monitor, and the health service's state, which is serving
@@ -98,7 +98,7 @@ class Daemon {
   MetricValues FiguresNow() const;
 
   const Config config_;
-  storage::LockedDir place_;  // initialized first, destroyed last
+  storage::LockedDir locked_dir_;  // initialized first, destroyed last
   std::string set_aside_;
   absl::Status lock_kept_;  // result of the last KeepLock()
   deliver::CredentialStore credentials_;

@@ -97,7 +97,7 @@ Answered AnsweredBy(const ranklog::ingest::SocketHolder& holder,
 // started at the same time, for example by the prologs of two jobs.
 bool AnotherStarts(const std::string& path) {
   const absl::Time deadline = ranklog::SteadyNow() + kOtherStarts;
-  while (!ranklog::ingest::SomebodyAnswers(path)) {
+  while (!ranklog::ingest::IsListening(path)) {
     if (ranklog::SteadyNow() >= deadline) return false;
     absl::SleepFor(kOtherPoll);
   }
@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
   ranklog::daemon::Background background;
   if (parsed.config.background) {
     const std::string& path = parsed.config.socket_path;
-    if (ranklog::ingest::SomebodyAnswers(path)) {
+    if (ranklog::ingest::IsListening(path)) {
       const Answered answered =
           AnsweredBy(ranklog::ingest::HolderOfSocket(path), parsed.config.state_dirs);
       fprintf(answered.exit_code == 0 ? stdout : stderr, "%s\n", answered.text.c_str());

@@ -116,12 +116,12 @@ absl::Status CredentialStore::Set(absl::string_view job, absl::string_view base_
   return CheckWandbKey(key);
 }
 
-void CredentialStore::Meet(absl::string_view job) {
+void CredentialStore::RecordAttach(absl::string_view job) {
   const absl::MutexLock lock(&mutex_);
   met_.insert(std::string(job));
 }
 
-bool CredentialStore::HasMet(absl::string_view job) const {
+bool CredentialStore::HasAttached(absl::string_view job) const {
   const absl::MutexLock lock(&mutex_);
   return met_.count(std::string(job)) > 0;
 }

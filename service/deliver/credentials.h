@@ -49,9 +49,9 @@ class CredentialStore {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records that a rank of the job has attached, and that its credentials are stored.
-  void Meet(absl::string_view job) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordAttach(absl::string_view job) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a rank of the job has attached since the daemon's start.
-  bool HasMet(absl::string_view job) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasAttached(absl::string_view job) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Stores the other variables that a rank of the job or a command sent, by name. A name that is
   // absent keeps its value.

@@ -11,7 +11,7 @@
 
 namespace ranklog::deliver {
 
-Outcome Judge(const absl::StatusOr<HttpResponse>& answer) {
+Outcome Classify(const absl::StatusOr<HttpResponse>& answer) {
   if (!answer.ok()) {
     return absl::IsFailedPrecondition(answer.status()) ? Outcome::kBlocked : Outcome::kLater;
   }
@@ -72,7 +72,7 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
                         ": the answer is from a proxy or from another server");
   }
   const std::string text = Excerpt(answer->body);
-  if (text.empty() && Judge(answer) == Outcome::kAccepted) {
+  if (text.empty() && Classify(answer) == Outcome::kAccepted) {
     return absl::StrCat("HTTP ", answer->code, " with an empty body");
   }
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);

@@ -29,7 +29,7 @@ enum class Outcome {
 //   kTooLarge  413
 //   kBlocked   other redirects, 401, 403, 404, 409, 410, 501; kFailedPrecondition of a transport
 //   kLater     everything else, without a limit on retries
-Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
+Outcome Classify(const absl::StatusOr<HttpResponse>& answer);
 
 // The start of a server's text, to be shown to users: at most 500 bytes of valid UTF-8, without
 // control characters.

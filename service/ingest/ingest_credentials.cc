@@ -28,7 +28,7 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
               store->Set(job, deliver::wandb::BaseUrlOf(session.settings), key->second)
                   .IgnoreError();
             }
-            store->Meet(job);
+            store->RecordAttach(job);
           },
       .has_wandb =
           [store](const model::Session& session) {

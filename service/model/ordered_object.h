@@ -53,8 +53,8 @@ class OrderedObject {
   size_type max_size() const { return entries_.max_size(); }
   size_type capacity() const { return entries_.capacity(); }
 
-  iterator find(std::string_view key) { return entries_.begin() + Place(key); }
-  const_iterator find(std::string_view key) const { return entries_.begin() + Place(key); }
+  iterator find(std::string_view key) { return entries_.begin() + PositionOf(key); }
+  const_iterator find(std::string_view key) const { return entries_.begin() + PositionOf(key); }
   size_type count(std::string_view key) const { return find(key) == end() ? 0 : 1; }
 
   // Returns the key's member, and whether it was inserted. An existing member is not changed.
@@ -115,7 +115,7 @@ class OrderedObject {
   static constexpr size_t kIndexedFrom = 16;  // below this, a linear search is as fast
 
   // The position of the key's member; size() if there is none.
-  Difference Place(std::string_view key) const {
+  Difference PositionOf(std::string_view key) const {
     size_t place = 0;
     if (slots_.empty()) {
       while (place < size() && entries_[place].first != key) ++place;

@@ -109,7 +109,7 @@ absl::Status CheckForDamage(Database& database, absl::Span<const char* const> mi
   return CheckDocuments(database);
 }
 
-absl::Status CheckForStump(const std::string& path) {
+absl::Status CheckForTruncation(const std::string& path) {
   const int64_t size = SizeOf(path);
   if (size >= kMinFileBytes || (size == 0 && SizeOf(path + "-wal") == 0)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path, ": it has ", size, " bytes"));

@@ -26,7 +26,7 @@ absl::Status CheckForDamage(Database& database,
 
 // kDataLoss if so little of the file is left that SQLite would read it as an empty one: a few
 // bytes, or only the write-ahead log.
-absl::Status CheckForStump(const std::string& path);
+absl::Status CheckForTruncation(const std::string& path);
 
 // Renames `state_dir`/ranklog.db and its log to ranklog.db.damaged-TIME, and returns that path.
 // After a power cut during the call, the files have both names. The caller must hold StateLock.

@@ -71,7 +71,7 @@ std::string LossColumns(absl::string_view before, absl::string_view after) {
   });
 }
 
-std::string OfTheStart() {
+std::string SameStartCondition() {
   return absl::StrCat(
       "((start.launch = ?5 AND start.restart = ?6 AND start.requeue = ?7) OR "
       "(?8 AND start.flags & ",

@@ -30,7 +30,7 @@ extern const char kBeganTogether[];
 // Whether a stream belongs to the session's start: both have the same launch; or, if the launcher
 // is not visible, both began together in worlds of equal size. ?2 to ?4 as above; ?5 is the
 // launch's id, ?6 restart, ?7 requeue, ?8 unseen, ?9 the world size.
-std::string OfTheStart();
+std::string SameStartCondition();
 
 // The columns of the losses in the order of model::kLossReasons, separated by commas, each as
 // `before` NAME `after`.

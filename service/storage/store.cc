@@ -64,7 +64,7 @@ absl::Status SyncLog(Database& database) {
 }
 
 absl::StatusOr<Database> OpenWriter(const std::string& path, const Store::Options& options) {
-  RETURN_IF_ERROR(CheckForStump(path));
+  RETURN_IF_ERROR(CheckForTruncation(path));
   ASSIGN_OR_RETURN(Database database,
                    Database::Open(path, Database::Mode::kReadWrite, options.vfs));
   // If the log may belong to another file, closing must not move it into this one.
@@ -100,13 +100,13 @@ absl::Status Store::Begin() {
   if (writer_.in_transaction()) {
     return absl::FailedPreconditionError("a transaction is open already");
   }
-  doom_ = absl::OkStatus();
+  failed_ = absl::OkStatus();
   marked_ = false;
   return writer_.Run("BEGIN IMMEDIATE");
 }
 
 absl::Status Store::Commit() {
-  absl::Status status = doom_;
+  absl::Status status = failed_;
   if (status.ok()) status = CheckInTransaction();
   if (status.ok()) status = writer_.Run("COMMIT");
   if (status.ok() && !InPlace()) {
@@ -279,10 +279,10 @@ absl::Status Store::CheckInTransaction() const {
 }
 
 absl::Status Store::Write(absl::string_view sql, absl::Span<const Parameter> parameters) {
-  if (!doom_.ok()) return doom_;
+  if (!failed_.ok()) return failed_;
   RETURN_IF_ERROR(CheckInTransaction());
   absl::Status status = writer_.Run(sql, parameters);
-  if (!status.ok()) doom_ = status;
+  if (!status.ok()) failed_ = status;
   return status;
 }
 

@@ -268,7 +268,7 @@ class Store {
   Database checkpointer_;
   const FileIdentity file_;
   bool marked_ = false;
-  absl::Status doom_;  // the first error that dooms this transaction
+  absl::Status failed_;  // the first error that dooms this transaction
   absl::flat_hash_map<int64_t, Known> streams_;
   absl::flat_hash_map<int64_t, Known> runs_;
   std::string blob_;  // reused by each append

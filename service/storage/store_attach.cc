@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session
           "max(stream.node = ?10 AND stream.rank = ?12 AND stream.local_rank = ?14 AND "
           "stream.local_world_size = ?15), "
           "coalesce(max(stream.node = ?10 AND ",
-          OfTheStart(),
+          SameStartCondition(),
           "), 0) "
           "FROM job JOIN stream ON stream.job = job.id JOIN run ON run.id = stream.run "
           "LEFT JOIN start ON start.id = stream.start "
@@ -264,7 +264,7 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
       writer_.SelectInteger(
           absl::StrCat("SELECT count(*) FROM stream JOIN start ON start.id = stream.start "
                        "WHERE run = ?1 AND is_primary AND attempt = ?10 AND NOT ",
-                       OfTheStart()),
+                       SameStartCondition()),
           {run, session.settings.start_time_us, session.identity.boot_id, session.identity.began_us,
            launch.id, launch.restart, launch.requeue, launch.unseen, session.identity.world_size,
            leader.attempt}));

@@ -87,22 +87,22 @@ void FakeIngest::BreakAfter(int batches) {
   break_after_ = batches;
 }
 
-void FakeIngest::Complain(const std::string& error) {
+void FakeIngest::ReportError(const std::string& error) {
   if (error_.empty()) error_ = error;
 }
 
 void FakeIngest::Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStream* stream) {
-  if (batch.first_seq() > stream->rows.size() + 1) return Complain("a gap before a batch");
+  if (batch.first_seq() > stream->rows.size() + 1) return ReportError("a gap before a batch");
   std::map<uint64_t, ReceivedRow> rows;
   for (const v1::Block& block : batch.block()) {
     const auto shape = shapes.find(block.shape());
-    if (block.shape() != 0 && shape == shapes.end()) return Complain("a shape is not defined");
+    if (block.shape() != 0 && shape == shapes.end()) return ReportError("a shape is not defined");
     const std::vector<std::string> keys =
         block.shape() == 0 ? std::vector<std::string>() : shape->second;
     const int count = block.seq_offset_size();
     if (block.value_size() != count * static_cast<int>(keys.size()) ||
         block.step_delta_size() != count || block.time_delta_us_size() != count) {
-      return Complain("a block's lengths do not agree");
+      return ReportError("a block's lengths do not agree");
     }
     int64_t step = 0, time_us = 0;
     for (int i = 0; i < count; ++i) {
@@ -117,10 +117,10 @@ void FakeIngest::Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStr
       for (const v1::Text& text : block.text()) {
         if (text.row() == static_cast<uint32_t>(i)) row.texts[text.key()] = text.value();
       }
-      if (!rows.emplace(row.seq, row).second) Complain("a row is in two blocks");
+      if (!rows.emplace(row.seq, row).second) ReportError("a row is in two blocks");
     }
   }
-  if (rows.size() != batch.last_seq() - batch.first_seq() + 1) Complain("a row is missing");
+  if (rows.size() != batch.last_seq() - batch.first_seq() + 1) ReportError("a row is missing");
   for (auto& [seq, row] : rows) {
     if (seq <= stream->rows.size()) {
       ++duplicates_;
@@ -188,7 +188,7 @@ grpc::Status FakeIngest::Finish(grpc::ServerContext*, const v1::FinishRequest* r
                                 v1::FinishReply*) {
   std::lock_guard<std::mutex> lock(mutex_);
   ReceivedStream& stream = streams_[request->stream().incarnation()];
-  if (request->last_seq() != stream.rows.size()) Complain("finish before all rows are here");
+  if (request->last_seq() != stream.rows.size()) ReportError("finish before all rows are here");
   stream.finished = true;
   stream.exit_code = request->exit_code();
   stream.losses = request->losses();

@@ -77,7 +77,7 @@ class FakeIngest : public v1::Ingest::Service {
   using Shapes = std::map<uint32_t, std::vector<std::string>>;  // of one connection
 
   void Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStream* stream);
-  void Complain(const std::string& error);
+  void ReportError(const std::string& error);
 
   const std::string path_;
   std::unique_ptr<grpc::Server> server_;

@@ -40,8 +40,8 @@ function(copy from to)
     "while (ring->writer.busy.load(std::memory_order_acquire)) {"
     "while (!@BUG@ && ring->writer.busy.load(std::memory_order_acquire)) {")
   plant(run_state.cc handler_waits_for_its_thread
-    "if (!usable_ || FindsWriter::InProgress()) return nullptr;"
-    "if (!usable_ || (FindsWriter::InProgress() && !@BUG@)) return nullptr;")
+    "if (!usable_ || WriterSearch::InProgress()) return nullptr;"
+    "if (!usable_ || (WriterSearch::InProgress() && !@BUG@)) return nullptr;")
   plant(run_state.cc token_before_writer
     "thread_cache.token = 0;\n"
     "thread_cache.token = @BUG@ ? token_ : 0;\n")

@@ -35,7 +35,7 @@ void Scheduler::Run() {
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, &Main, 0);
   }
-  SwitchAway(Place::current());
+  SwitchAway(SourceLocation::current());
 }
 
 void Scheduler::Main() {
@@ -43,7 +43,7 @@ void Scheduler::Main() {
   self.threads_[self.running_].body();
   self.fibers_[self.running_].ended = true;
   self.Changed();
-  self.SwitchAway(Place::current());
+  self.SwitchAway(SourceLocation::current());
 }
 
 bool Scheduler::NextOrder() {
@@ -74,7 +74,7 @@ uint64_t Scheduler::NewVariable() {
   return (uint64_t{running_ + 1} << 32) + ++fibers_[running_].variables;
 }
 
-void Scheduler::BeforeAccess(uint64_t variable, bool changes, const Place& place) {
+void Scheduler::BeforeAccess(uint64_t variable, bool changes, const SourceLocation& place) {
   if (running_ == kNone || !stuck_.empty()) return;
   Use& use = uses_[variable];
   use.threads |= uint64_t{1} << running_;
@@ -85,11 +85,11 @@ void Scheduler::BeforeAccess(uint64_t variable, bool changes, const Place& place
   Offer(use.shared, place);
 }
 
-void Scheduler::Fence(const Place& place) {
+void Scheduler::Fence(const SourceLocation& place) {
   if (running_ != kNone) Offer(/*to_others=*/false, place);
 }
 
-void Scheduler::Offer(bool to_others, const Place& place) {
+void Scheduler::Offer(bool to_others, const SourceLocation& place) {
   if (++steps_ > kMostSteps) {
     stuck_ = "the threads come to no end";
     return SwitchTo(kNone, place);
@@ -136,10 +136,10 @@ void Scheduler::Yield() {
 void Scheduler::Wait() {
   if (running_ == kNone) return;
   fibers_[running_].waits = true;
-  SwitchAway(Place::current());
+  SwitchAway(SourceLocation::current());
 }
 
-void Scheduler::SwitchAway(const Place& place) {
+void Scheduler::SwitchAway(const SourceLocation& place) {
   const std::vector<size_t> ready = OthersReady();
   if (!ready.empty()) {
     const bool first = running_ == kNone;
@@ -153,7 +153,7 @@ void Scheduler::SwitchAway(const Place& place) {
   SwitchTo(kNone, place);
 }
 
-void Scheduler::SwitchTo(size_t next, const Place& place) {
+void Scheduler::SwitchTo(size_t next, const SourceLocation& place) {
   const size_t from = std::exchange(running_, next);
   trace_.push_back({from, next, place});
   if (from != kNone) exchange_locals_(from);

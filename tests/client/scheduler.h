@@ -56,11 +56,11 @@ class Scheduler {
   int orders() const { return orders_; }
 
   // For Atomic and FiberMutex below. These do nothing outside of threads.
-  using Place = std::source_location;
+  using SourceLocation = std::source_location;
   uint64_t NewVariable();
-  void BeforeAccess(uint64_t variable, bool changes, const Place& place);
+  void BeforeAccess(uint64_t variable, bool changes, const SourceLocation& place);
   // A place where only a signal makes a difference.
-  void Fence(const Place& place);
+  void Fence(const SourceLocation& place);
   // Announces a change that other threads may wait for.
   void Changed();
   // For a loop that checks everything again after each call. Returns when another thread has
@@ -92,7 +92,7 @@ class Scheduler {
   struct Switch {
     size_t from;
     size_t to;
-    Place place;
+    SourceLocation place;
   };
   struct Choice {
     size_t chosen;
@@ -103,9 +103,9 @@ class Scheduler {
   void Run();
   bool NextOrder();
   size_t Choose(size_t of);
-  void Offer(bool to_others, const Place& place);
-  void SwitchTo(size_t next, const Place& place);
-  void SwitchAway(const Place& place);
+  void Offer(bool to_others, const SourceLocation& place);
+  void SwitchTo(size_t next, const SourceLocation& place);
+  void SwitchAway(const SourceLocation& place);
   std::vector<size_t> OthersReady() const;
   std::string Trace() const;
 
@@ -138,7 +138,7 @@ class Scheduler {
 template <typename T>
 class Atomic {
  public:
-  using Place = Scheduler::Place;
+  using SourceLocation = Scheduler::SourceLocation;
   static constexpr bool is_always_lock_free = std::atomic<T>::is_always_lock_free;
 
   Atomic() : Atomic(T{}) {}
@@ -149,12 +149,12 @@ class Atomic {
   Atomic& operator=(const Atomic&) = delete;
 
   T load(std::memory_order = std::memory_order_seq_cst,
-         const Place& place = Place::current()) const {
+         const SourceLocation& place = SourceLocation::current()) const {
     Before(/*changes=*/false, place);
     return value_;
   }
   void store(T value, std::memory_order = std::memory_order_seq_cst,
-             const Place& place = Place::current()) {
+             const SourceLocation& place = SourceLocation::current()) {
     Before(/*changes=*/true, place);
     StoreAtOnce(value);
   }
@@ -165,14 +165,14 @@ class Atomic {
     }
   }
   T fetch_add(T more, std::memory_order = std::memory_order_seq_cst,
-              const Place& place = Place::current()) {
+              const SourceLocation& place = SourceLocation::current()) {
     Before(/*changes=*/true, place);
     const T before = value_;
     StoreAtOnce(static_cast<T>(before + more));
     return before;
   }
   bool compare_exchange_weak(T& expected, T value, std::memory_order = std::memory_order_seq_cst,
-                             const Place& place = Place::current()) {
+                             const SourceLocation& place = SourceLocation::current()) {
     Before(/*changes=*/true, place);
     if (value_ != expected) {
       expected = value_;
@@ -183,7 +183,7 @@ class Atomic {
   }
   bool compare_exchange_strong(T& expected, T value,
                                std::memory_order order = std::memory_order_seq_cst,
-                               const Place& place = Place::current()) {
+                               const SourceLocation& place = SourceLocation::current()) {
     return compare_exchange_weak(expected, value, order, place);
   }
   operator T() const { return load(); }  // NOLINT: implicit, as in std::atomic
@@ -195,7 +195,7 @@ class Atomic {
   T operator--() { return static_cast<T>(fetch_add(static_cast<T>(-1)) - 1); }
 
  private:
-  void Before(bool changes, const Place& place) const {
+  void Before(bool changes, const SourceLocation& place) const {
     if (Scheduler::active() != nullptr) {
       Scheduler::active()->BeforeAccess(variable_, changes, place);
     }
@@ -208,7 +208,7 @@ class Atomic {
 // release.
 class FiberMutex {
  public:
-  void lock(const Scheduler::Place& place = Scheduler::Place::current()) {
+  void lock(const Scheduler::SourceLocation& place = Scheduler::SourceLocation::current()) {
     bool free = false;
     while (!locked_.compare_exchange_weak(free, true, std::memory_order_acquire, place)) {
       free = false;
@@ -221,7 +221,8 @@ class FiberMutex {
   Atomic<bool> locked_ = false;
 };
 
-inline void SignalFence(const Scheduler::Place& place = Scheduler::Place::current()) {
+inline void SignalFence(
+    const Scheduler::SourceLocation& place = Scheduler::SourceLocation::current()) {
   if (Scheduler::active() != nullptr) Scheduler::active()->Fence(place);
 }
 

@@ -51,7 +51,7 @@ TEST(WriteResultTest, TakenRowIsNoLoss) {
   const auto spool = std::make_unique<v1::SpoolHeader>();
   CountLoss(WriteResult::kTaken, *spool);
   EXPECT_EQ(LostRows(*spool), 0u);
-  EXPECT_STREQ(WhyRefused(WriteResult::kTaken), "");
+  EXPECT_STREQ(RefusalReason(WriteResult::kTaken), "");
 }
 
 }  // namespace

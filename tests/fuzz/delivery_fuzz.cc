@@ -191,7 +191,7 @@ class Tracker : public deliver::Transport {
     MUST(request.basic_password == kKey);
     Note(*url, request);
     absl::StatusOr<HttpResponse> answer = AnswerTo(*url, request);
-    exchanges.back().accepted = deliver::Judge(answer) == deliver::Outcome::kAccepted &&
+    exchanges.back().accepted = deliver::Classify(answer) == deliver::Outcome::kAccepted &&
                                 deliver::wandb::CheckAnswer(*answer).ok();
     return answer;
   }

@@ -85,7 +85,7 @@ class BoundsTest : public ::testing::Test {
     const Finished status =
         RunToEnd({RANKLOG_CLI, "status", "--state-dir", node_.state_dir()}, options);
     EXPECT_THAT(status.output, HasSubstr("1 " + text + " refused"));
-    EXPECT_EQ(node_.TimesSaid("refused rank 0 of bare"), 1u);
+    EXPECT_EQ(node_.LogCount("refused rank 0 of bare"), 1u);
   }
   void ExpectTheOtherRankGoesOn() {
     const uint64_t before = counting_->returned();

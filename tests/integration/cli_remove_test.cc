@@ -216,7 +216,7 @@ TEST_F(RemoveBesideADaemonTest, PruneAppliesRetentionAtOnce) {
     pruned = Ranklog({"prune", "--yes", "--keep-for", "0s"});
     return pruned.output.rfind("removed 1 run,", 0) == 0;
   })) << pruned.output;
-  EXPECT_EQ(node_.TimesSaid("run delivered: removed with 100 rows by `ranklog prune`"), 1u);
+  EXPECT_EQ(node_.LogCount("run delivered: removed with 100 rows by `ranklog prune`"), 1u);
   ASSERT_THAT(Runs(), SizeIs(1));
   EXPECT_EQ(Runs()[0]["run_id"], "waiting");
 }
@@ -247,7 +247,7 @@ TEST_F(RemoveBesideADaemonTest, DaemonRemovesRequestedRuns) {
   EXPECT_EQ(node_.Counter("deliver.pending"), 1u) << "the live one";
   EXPECT_TRUE(WaitFor([&] { return node_.Counter("store.removed_bytes") > 0; }));
   EXPECT_EQ(node_.Counter("store.removed_runs"), 2u);
-  EXPECT_EQ(node_.TimesSaid("run waiting: removed with 100 rows"), 1u);
+  EXPECT_EQ(node_.LogCount("run waiting: removed with 100 rows"), 1u);
   EXPECT_FALSE(std::filesystem::is_empty(node_.spool_dir())) << "the ring of the live one";
 
   MakeRun("first", local);  // the name is free again

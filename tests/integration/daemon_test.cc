@@ -169,7 +169,7 @@ TEST(DaemonTest, SecondSignalEndsDrainWithoutLoss) {
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
   node.daemon().Signal(SIGTERM);
-  ASSERT_TRUE(WaitFor([&] { return node.TimesSaid("for at most 1h") == 1; }));
+  ASSERT_TRUE(WaitFor([&] { return node.LogCount("for at most 1h") == 1; }));
   node.daemon().Signal(SIGTERM);
   EXPECT_EQ(node.daemon().Wait(), -SIGTERM);
   EXPECT_EQ(node.GetRun("job").rows, 100u);
@@ -261,7 +261,7 @@ TEST(DaemonTest, IdleExitWaitsForDelivery) {
   ASSERT_EQ(waiting.Wait(), 0) << waiting.Output();
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("waiting"); }));
   absl::SleepFor(absl::Seconds(3));
-  EXPECT_EQ(node.TimesSaid("--idle-exit"), 0) << "a run waits for its tracker";
+  EXPECT_EQ(node.LogCount("--idle-exit"), 0) << "a run waits for its tracker";
   node.Terminate();
 
   Node empty({"--idle-exit", "1s"});
@@ -269,7 +269,7 @@ TEST(DaemonTest, IdleExitWaitsForDelivery) {
   ChildProcess rank = empty.StartRank("job", 0, 0, 1, 1, {"10"});
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_EQ(empty.daemon().Wait(), 0);
-  EXPECT_EQ(empty.TimesSaid("--idle-exit"), 1);
+  EXPECT_EQ(empty.LogCount("--idle-exit"), 1);
   EXPECT_FALSE(std::filesystem::exists(empty.socket()));
   EXPECT_EQ(empty.GetRun("job").rows, 10u);
 }

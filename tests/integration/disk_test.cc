@@ -74,8 +74,8 @@ TEST_F(DiskTest, DaemonContinuesOnceSpaceIsFreed) {  // S22
   {
     const Filler filler(node_.state_dir() + "/filler");
     ExpectToBeHeldUp(counting);
-    EXPECT_EQ(node_.TimesSaid("the daemon cannot store rows"),
-              node_.TimesSaid("the daemon stores rows again") + 1);
+    EXPECT_EQ(node_.LogCount("the daemon cannot store rows"),
+              node_.LogCount("the daemon stores rows again") + 1);
     // A rank that ends now waits only until its deadline. The daemon gets its rows later.
     ChildProcess late =
         node_.StartRank("late", 0, 0, 1, 1, {"100"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "200"}});
@@ -85,7 +85,7 @@ TEST_F(DiskTest, DaemonContinuesOnceSpaceIsFreed) {  // S22
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("late"); }));
   EXPECT_EQ(node_.GetRun("late").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("late").rows, 100u);
-  EXPECT_GE(node_.TimesSaid("the daemon stores rows again"), 1);
+  EXPECT_GE(node_.LogCount("the daemon stores rows again"), 1);
 }
 
 // `ranklog sync` does not wait for space like a daemon, since a user waits for it.
@@ -187,7 +187,7 @@ TEST_F(DiskTest, RestartContinuesAfterReadOnlyDisk) {  // S22
   ASSERT_TRUE(disk.Fail());
   ExpectToBeHeldUp(counting);
   // A sync that was in flight may have failed with another error before.
-  EXPECT_EQ(node_.TimesSaid("Read-only file system"), 1u);
+  EXPECT_EQ(node_.LogCount("Read-only file system"), 1u);
   EXPECT_EQ(node_.Terminate(), 0);
   ASSERT_TRUE(disk.Unmount());
   ASSERT_TRUE(disk.Mount());

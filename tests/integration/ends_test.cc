@@ -49,7 +49,7 @@ class EndsTest : public ::testing::Test {
   // earlier.
   static ::testing::Matcher<std::string> Says(const std::string& how) {
     const std::string known = absl::StrCat(") ", how, " without Finish()");
-    if (PidfdTellsTheEnd()) return HasSubstr(known);
+    if (PidfdReportsExitStatus()) return HasSubstr(known);
     return AnyOf(HasSubstr(known), HasSubstr(") ended without Finish()"));
   }
 
@@ -77,7 +77,8 @@ TEST_F(EndsTest, RunRecordsSignalOfRank) {
 
 // `return` runs the run's destructor before the exit code is known; `exit` does not run it.
 TEST_F(EndsTest, ExitCodeWithoutFinishEndsRun) {
-  SKIP_WITHOUT(PidfdTellsTheEnd(), "exit codes of processes that others reap, as of Linux 6.15");
+  SKIP_WITHOUT(PidfdReportsExitStatus(),
+               "exit codes of processes that others reap, as of Linux 6.15");
   for (const std::string how : {"exit", "return"}) {
     const model::Run well = RunOfARankThatEndsBy(how + "-0");
     EXPECT_EQ(well.state, model::RunState::kFinished) << how;

@@ -62,7 +62,7 @@ class InterruptedTest : public ::testing::Test {
     const bool finished = run.state == model::RunState::kFinished;
     const bool finishes = each.call == "finish" || each.call == "thread";
     EXPECT_TRUE(finishes || !finished) << each.job;
-    if (!finished && PidfdTellsTheEnd()) {
+    if (!finished && PidfdReportsExitStatus()) {
       EXPECT_EQ(run.state, model::RunState::kFailed) << each.job << ": " << run.reason;
       EXPECT_EQ(run.exit_code, 3) << each.job;
     }

@@ -96,7 +96,7 @@ TEST_F(JobEndTest, MissingScontrolKeepsRankReason) {
   node_.StartWith({{"PATH", dir_.path()}});
   const std::string reason = EndedRun("terminate", "12").reason;
   ASSERT_TRUE(
-      WaitFor([&] { return node_.TimesSaid("cannot find out why Slurm ended job 12: ") > 0; }));
+      WaitFor([&] { return node_.LogCount("cannot find out why Slurm ended job 12: ") > 0; }));
   EXPECT_EQ(node_.GetRun("terminate12-0").reason, reason);
   EXPECT_EQ(node_.Terminate(), 0);
 }
@@ -105,7 +105,7 @@ TEST_F(JobEndTest, LogReportsEmptyScontrolOutput) {
   StartWith("echo 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1");
   EndedRun("terminate", "12");
   EXPECT_TRUE(WaitFor([&] {
-    return node_.TimesSaid(
+    return node_.LogCount(
                "cannot find out yet why Slurm ended job 12: scontrol printed nothing; if scontrol "
                "cannot find slurm.conf, set SLURM_CONF for ranklogd") == 1;
   }));

@@ -64,7 +64,7 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
                 HasSubstr("; to continue, run `ranklog login --base-url " + wandb.url()))
         << command;
   }
-  EXPECT_GE(node.TimesSaid("run job: wandb: no API key"), 1u);
+  EXPECT_GE(node.LogCount("run job: wandb: no API key"), 1u);
 
   options.environment["WANDB_BASE_URL"] = wandb.url();
   const auto login = [&](const std::string& text) {
@@ -256,7 +256,7 @@ TEST(KeysTest, AddressPasswordIsNotStored) {
   for (const auto& file : std::filesystem::directory_iterator(node.state_dir())) {
     EXPECT_THAT(FileContent(file.path()), Not(HasSubstr("URLSECRET"))) << file.path();
   }
-  EXPECT_EQ(node.TimesSaid("URLSECRET"), 0u);
+  EXPECT_EQ(node.LogCount("URLSECRET"), 0u);
 }
 
 TEST(KeysTest, EachJobUsesItsOwnKey) {

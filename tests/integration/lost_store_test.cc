@@ -107,13 +107,12 @@ TEST_F(LostStoreTest, DaemonReplacesARemovedStore) {
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   ASSERT_GT(node_.Counter("ingest.rows"), 0u);
   RemoveStoreAtOnce();
-  ASSERT_TRUE(
-      WaitFor([&] { return node_.TimesSaid("rows were lost with an earlier store") == 1; }));
+  ASSERT_TRUE(WaitFor([&] { return node_.LogCount("rows were lost with an earlier store") == 1; }));
   ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
   EXPECT_EQ(counting_.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   ExpectTheRestAndTheGap();
-  EXPECT_EQ(node_.TimesSaid("was removed while the daemon was running"), 1u);
+  EXPECT_EQ(node_.LogCount("was removed while the daemon was running"), 1u);
   EXPECT_EQ(node_.Terminate(), 0);
 }
 
@@ -122,7 +121,7 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
   node_.Start();
   RemoveStoreAtOnce();
   ASSERT_TRUE(
-      WaitFor([&] { return node_.TimesSaid("was removed while the daemon was running") == 1; }));
+      WaitFor([&] { return node_.LogCount("was removed while the daemon was running") == 1; }));
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
 }
 
@@ -137,8 +136,8 @@ TEST_F(LostStoreTest, ReplacementIsNotReportedAsNew) {
   // Renamed over the old file, so that there is a store at every moment.
   std::filesystem::rename(backup + "/ranklog.db", node_.state_dir() + "/ranklog.db");
   ASSERT_TRUE(
-      WaitFor([&] { return node_.TimesSaid("was replaced while the daemon was running") == 1; }));
-  EXPECT_EQ(node_.TimesSaid("a new store was created"), 0u);
+      WaitFor([&] { return node_.LogCount("was replaced while the daemon was running") == 1; }));
+  EXPECT_EQ(node_.LogCount("a new store was created"), 0u);
 }
 
 // For example, somebody removes old files. Without the lock file, `ranklog stop` finds no daemon,
@@ -154,7 +153,7 @@ TEST_F(LostStoreTest, RemovedLockFileIsRecreated) {
               HasSubstr("is in use by process " + std::to_string(node_.daemon().pid())));
   second.Kill();
   ASSERT_TRUE(WaitFor(
-      [&] { return node_.TimesSaid("/lock was removed while the daemon was running") == 1; }));
+      [&] { return node_.LogCount("/lock was removed while the daemon was running") == 1; }));
   EXPECT_EQ(storage::StateLock::Holder(node_.state_dir()), node_.daemon().pid());
   ChildProcess::Options options;
   options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
@@ -177,7 +176,7 @@ TEST_F(LostStoreTest, DaemonEndsIfLockIsReplaced) {
   ASSERT_EQ(fcntl(fd, F_OFD_SETLK, &whole), 0);
   std::filesystem::rename(lock + ".new", lock);
   EXPECT_EQ(node_.daemon().Wait(absl::Seconds(10)), 1);
-  EXPECT_EQ(node_.TimesSaid("in use by process"), 1u);
+  EXPECT_EQ(node_.LogCount("in use by process"), 1u);
   EXPECT_THAT(node_.Log(), HasSubstr("stopped"));
   close(fd);
 }

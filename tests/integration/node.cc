@@ -43,7 +43,7 @@ Node::~Node() {
 
 std::string Node::Log() const { return FileContent(dir_.File("log")); }
 
-uint64_t Node::TimesSaid(const std::string& text) const {
+uint64_t Node::LogCount(const std::string& text) const {
   const std::string log = Log();
   uint64_t times = 0;
   for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++times;

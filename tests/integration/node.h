@@ -31,9 +31,9 @@ class Node {
   // Sends SIGTERM. Returns its exit code.
   int Terminate();
   ChildProcess& daemon() { return *daemon_; }
-  // Log(): the output of all its daemons so far. TimesSaid(): how often it contains this text.
+  // Log(): the output of all its daemons so far. LogCount(): how often it contains this text.
   std::string Log() const;
-  uint64_t TimesSaid(const std::string& text) const;
+  uint64_t LogCount(const std::string& text) const;
   // Returns one of the daemon's counters from `ranklog status`; 0 while the daemon does not answer.
   uint64_t Counter(const std::string& name) const;
 

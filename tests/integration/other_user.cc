@@ -37,7 +37,7 @@ void TryToMakeAFile(const std::string& directory) {
 
 // Begins like a gRPC client. A server answers with its settings; a refused client reads the end of
 // the stream.
-bool IsHeard(int fd) {
+bool IsReachable(int fd) {
   const std::string begin =
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
   if (send(fd, begin.data(), begin.size(), MSG_NOSIGNAL) < 0) return false;
@@ -57,7 +57,7 @@ void TryToConnect(const std::string& path) {
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
     printf("connects to %s\n", path.c_str());
-    if (IsHeard(fd)) printf("is heard at %s\n", path.c_str());
+    if (IsReachable(fd)) printf("is heard at %s\n", path.c_str());
   }
   close(fd);
 }

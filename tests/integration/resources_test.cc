@@ -45,7 +45,7 @@ TEST_F(ResourcesTest, RemovedSocketFileIsRecreated) {
   ChildProcess other = node_.StartRank("other", 0, 0, 1, 1, {"10"});
   EXPECT_EQ(other.Wait(), 0) << other.Output();
   EXPECT_EQ(node_.Counter("accept.rebinds"), 1u);
-  EXPECT_EQ(node_.TimesSaid("was removed and has been created again"), 1);
+  EXPECT_EQ(node_.LogCount("was removed and has been created again"), 1);
   EXPECT_EQ(node_.Counter("ingest.attaches"), 2u);  // the first rank's stream was not disturbed
   EXPECT_EQ(counting.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
@@ -136,7 +136,7 @@ TEST_F(ResourcesTest, RanksWaitForFreeDescriptors) {
   // On a busy machine it gets less CPU time, never more.
   EXPECT_LT(DaemonCpu(), (SteadyNow() - start) / 2) << "it spins";
   EXPECT_GE(node_.Counter("accept.shortages"), 1u);
-  EXPECT_EQ(node_.TimesSaid("too few file descriptors"), node_.Counter("accept.shortages"));
+  EXPECT_EQ(node_.LogCount("too few file descriptors"), node_.Counter("accept.shortages"));
   EXPECT_EQ(node_.Counter("ingest.unseen_rings"), 0u) << "those that are in have what they need";
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);

@@ -81,7 +81,7 @@ TEST_F(RetentionTest, OnlyDeliveredRunsAreRemoved) {
   EXPECT_TRUE(WaitFor([&] { return Runs().size() == 4; }, kPatience));
   EXPECT_THAT(Runs(), UnorderedElementsAre("live", "local", "undelivered", "refused"));
   EXPECT_TRUE(
-      WaitFor([&] { return node_.TimesSaid("of the store are free again") > 0; }, kPatience));
+      WaitFor([&] { return node_.LogCount("of the store are free again") > 0; }, kPatience));
   EXPECT_EQ(node_.Counter("store.removed_runs"), 8u);
   const int64_t used = *node_.Reader()->UsedBytes();
   for (int i = 0; i < 8; ++i) {

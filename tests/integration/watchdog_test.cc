@@ -55,7 +55,7 @@ TEST_P(HangTest, HangingLoopEndsThePings) {  // S35
   const ChildProcess rank =
       node_.StartRank("job", 0, 0, 1, 1, {"100000", "0", "1000"}, WandbAt(wandb_.url()));
   ASSERT_TRUE(WaitFor([&] {
-    return node_.TimesSaid(absl::StrCat("the ", GetParam().loop, " loop has been hanging for ")) ==
+    return node_.LogCount(absl::StrCat("the ", GetParam().loop, " loop has been hanging for ")) ==
            1;
   }));
   Pings();
@@ -79,7 +79,7 @@ TEST_F(WatchdogTest, SlowTrackerIsNoHang) {
   ASSERT_TRUE(wandb_.WaitFor(
       [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
       absl::Seconds(30)));
-  EXPECT_EQ(node_.TimesSaid("hanging"), 0u);
+  EXPECT_EQ(node_.LogCount("hanging"), 0u);
   EXPECT_GT(Pings(), 4);
 }
 

@@ -20,7 +20,7 @@ void Link::DaemonDied() {
   if (!open_) return;
   open_ = false;
   world_.After(world_.Delay(0, 50), [self = shared_from_this()] {
-    self->TellEnd(absl::UnavailableError("the daemon is gone"));
+    self->ReportEnd(absl::UnavailableError("the daemon is gone"));
   });
 }
 
@@ -44,7 +44,7 @@ void Link::Break() {
   if (!open_) return;
   Cut();
   world_.After(world_.Delay(0, 200), [self = shared_from_this()] {
-    self->TellEnd(absl::UnavailableError("the connection broke"));
+    self->ReportEnd(absl::UnavailableError("the connection broke"));
   });
 }
 
@@ -60,7 +60,7 @@ void Link::Cut() {
   Pump();
 }
 
-void Link::TellEnd(const absl::Status& status) {
+void Link::ReportEnd(const absl::Status& status) {
   const auto on_end = std::exchange(client_, {}).on_end;
   if (on_end) on_end(status);
 }
@@ -88,9 +88,9 @@ void Link::Deliver() {
     const v1::ClientMessage message = std::move(to_daemon_.front().message);
     to_daemon_.pop_front();
     session->OnMessage(message);
-  } else if (!told_end_ && (ended_ || finished_)) {
+  } else if (!end_reported_ && (ended_ || finished_)) {
     reading_ = false;
-    told_end_ = true;
+    end_reported_ = true;
     session->OnNoMoreMessages();
   }
 }
@@ -117,7 +117,7 @@ void Link::Finish(const absl::Status& status) {
   world_.After(last_to_rank_ - world_.now(), [self = shared_from_this(), status] {
     if (self->open_) {
       self->open_ = false;
-      self->TellEnd(status.ok() ? absl::UnavailableError("the daemon ended the stream") : status);
+      self->ReportEnd(status.ok() ? absl::UnavailableError("the daemon ended the stream") : status);
     }
     if (!self->daemon_lives() || !self->daemon_works_()) return;
     const std::shared_ptr<ingest::AttachSession> session = std::move(self->session_);

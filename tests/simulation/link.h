@@ -51,7 +51,7 @@ class Link final : public ingest::AttachSession::Call, public std::enable_shared
   void Cut();
   void Pump();
   void Deliver();
-  void TellEnd(const absl::Status& status);
+  void ReportEnd(const absl::Status& status);
   bool daemon_lives() const { return session_ != nullptr; }
 
   World& world_;
@@ -66,7 +66,7 @@ class Link final : public ingest::AttachSession::Call, public std::enable_shared
   bool ended_ = false;  // nothing follows the messages in to_daemon_
   bool reading_ = false;
   bool pumping_ = false;
-  bool told_end_ = false;  // the session knows that no more messages follow
+  bool end_reported_ = false;  // the session knows that no more messages follow
   bool finished_ = false;
 };
 

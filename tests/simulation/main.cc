@@ -76,7 +76,7 @@ double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
-void Print(const ranklog::simulation::Outcome& outcome) {
+void Print(const ranklog::simulation::SeedResult& outcome) {
   for (const std::string& line : outcome.trace) std::printf("%s\n", line.c_str());
   if (!outcome.trace.empty()) {
     std::printf("hash %016llx\n", static_cast<unsigned long long>(outcome.hash));

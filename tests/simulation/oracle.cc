@@ -112,8 +112,8 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
 
 // The daemon knew this ring only after it had ended the first ring of its process, or the reverse.
 // Then it cannot tell the process from a later one with the same number.
-bool Oracle::HeardApart(const model::Stream& stream,
-                        const std::vector<model::Stream>& streams) const {
+bool Oracle::HeardSeparately(const model::Stream& stream,
+                             const std::vector<model::Stream>& streams) const {
   const RingRecord* const ring = RingOf(stream);
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& other) {
     const RingRecord* const first = RingOf(other);
@@ -130,7 +130,7 @@ void Oracle::JudgeEnd(const model::Run& run, const std::vector<model::Stream>& s
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr) continue;
     const bool last = ring->process == last_process_[ring->rank];
-    if (!last && ring->ended_before_next && !HeardApart(stream, streams)) continue;
+    if (!last && ring->ended_before_next && !HeardSeparately(stream, streams)) continue;
     const bool crash = stream.state == model::StreamState::kCrashed;
     const bool failure = stream.exit_code != 0;
     crashed |= last && crash;

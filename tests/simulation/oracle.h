@@ -106,7 +106,8 @@ class Oracle {
   void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
   void JudgeRun(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                 const Tracker& tracker);
-  bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
+  bool HeardSeparately(const model::Stream& stream,
+                       const std::vector<model::Stream>& streams) const;
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
   void JudgeAtTracker(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const std::vector<model::Stream>& streams, const Tracker& tracker);

@@ -169,7 +169,7 @@ plant(run_aggregator.cc next_attempt_too_soon
     const int64_t next = impl.streams.NextPrimaryStep(")
 plant(run_aggregator.cc rest_of_attempt_dropped
   "begins = !open && impl.BeginNextAttempt();"
-  "if (@BUG@ && !open) impl.streams.UseUpOthersBelow(next, passed == kEveryStep, impl.last_step);
+  "if (@BUG@ && !open) impl.streams.ConsumeOthersBelow(next, passed == kEveryStep, impl.last_step);
     begins = !open && impl.BeginNextAttempt();")
 plant(run_aggregator.cc ranks_do_not_wait
   "(rows->primary || !impl_->AwaitsFirstRow())"

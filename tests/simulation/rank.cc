@@ -111,7 +111,7 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_launch()->set_restarts_ranks(true);
   hello.mutable_launch()->set_process(
       absl::StrCat(options_.node, ".", options_.rank, ".", options_.process, "@0"));
-  if (options_.goes_on) hello.mutable_settings()->set_resume("allow");
+  if (options_.must_continue) hello.mutable_settings()->set_resume("allow");
   return hello;
 }
 
@@ -126,7 +126,7 @@ void Rank::AddRing(uint32_t thread) {
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
   sender->record->node = options_.node;
   sender->record->process = options_.process;
-  sender->record->start = options_.goes_on ? 0 : options_.start;
+  sender->record->start = options_.must_continue ? 0 : options_.start;
   sender->record->rings = options_.rings;
   sender->record->counts = !options_.explicit_steps && (options_.process > 1 || options_.resumed);
   sender->word = steps_->AddRing();

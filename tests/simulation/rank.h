@@ -38,10 +38,10 @@ struct RankOptions {
   uint64_t began_us = 1;  // by a clock that nobody sets
   int64_t init_us = 1;    // by the wall clock
   int64_t pid = 0;
-  uint64_t start = 0;      // number of the job's start at this node
-  bool goes_on = false;    // the start must continue a job that exists
-  bool resumed = false;    // the job was at another node before
-  int64_t first_step = 0;  // used if steps are given
+  uint64_t start = 0;          // number of the job's start at this node
+  bool must_continue = false;  // the start must continue a job that exists
+  bool resumed = false;        // the job was at another node before
+  int64_t first_step = 0;      // used if steps are given
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
   bool defines_last = false;  // defines metrics only in the last Configure()

@@ -20,7 +20,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.init_us = absl::ToUnixMicros(wall_clock_.now());
   rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
   rank.start = start_;
-  rank.goes_on |= start_ > 0 && !options_.starts_anew;
+  rank.must_continue |= start_ > 0 && !options_.must_not_continue;
   rank.first_step = step;
   rank.spool_dir = options_.dir + "/spool";
   rank.wall_clock = &wall_clock_;

@@ -85,10 +85,10 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   // These draw no random number.
   const bool resumed = moves_ && seed % 2 == 1;
   oracle_.resumed_elsewhere = resumed;
-  node.rank.goes_on = resumed && seed % 4 == 1;  // like a script that always sets `resume`
+  node.rank.must_continue = resumed && seed % 4 == 1;  // like a script that always sets `resume`
   tracker_ = std::make_unique<Tracker>(&world_, tracker);
   for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, i, nodes);
-  node.rank.goes_on = node.rank.resumed = resumed;
+  node.rank.must_continue = node.rank.resumed = resumed;
   if (moves_) AddNode(node, 1, 0, 1);
 }
 
@@ -97,7 +97,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
 void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part,
                            uint32_t parts) {
   node.dir = absl::StrCat(node.dir, "/node", index);
-  node.starts_anew = outcome_.seed % 2 == 0;  // draws none either
+  node.must_not_continue = outcome_.seed % 2 == 0;  // draws none either
   node.rank.node = index;
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;
@@ -193,7 +193,7 @@ bool SimulatedJob::SecondNodeFeeds() const {
   });
 }
 
-Outcome SimulatedJob::Run() {
+SeedResult SimulatedJob::Run() {
   const absl::Duration pause = resumes_ ? world_.Delay(100, 30000) : absl::ZeroDuration();
   const absl::Duration trouble = world_.Delay(3000, 30000) + pause;
   nodes_[0]->Start(0);

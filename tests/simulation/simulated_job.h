@@ -19,7 +19,7 @@ namespace ranklog::simulation {
 class SimulatedJob {
  public:
   SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trace);
-  Outcome Run();
+  SeedResult Run();
 
  private:
   void AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part, uint32_t parts);
@@ -31,7 +31,7 @@ class SimulatedJob {
   void Judge();
 
   World world_;
-  Outcome outcome_;
+  SeedResult outcome_;
   Oracle oracle_;
   std::unique_ptr<Tracker> tracker_;
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;

@@ -10,7 +10,7 @@
 
 namespace ranklog::simulation {
 
-SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Outcome* outcome,
+SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, SeedResult* outcome,
                              const Options& options)
     : world_(*world),
       oracle_(*oracle),

@@ -36,11 +36,11 @@ class SimulatedNode {
     bool removes = false;         // its daemon removes everything that is delivered
     bool reopens = false;         // its runs often continue after their end; each step is judged
     bool same_pids = false;       // a new process has the number of the old one, as in containers
-    bool starts_anew = false;     // a resumed job must not continue its runs
+    bool must_not_continue = false;  // a resumed job must not continue its runs
   };
 
   // All pointers must outlive this object.
-  SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Outcome* outcome,
+  SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, SeedResult* outcome,
                 const Options& options);
 
   void Start(int64_t step);
@@ -85,7 +85,7 @@ class SimulatedNode {
   World& world_;
   Oracle& oracle_;
   Tracker& tracker_;
-  Outcome& outcome_;
+  SeedResult& outcome_;
   const Options options_;
   WallClock wall_clock_;
   testing::FaultyVfs vfs_;

@@ -8,9 +8,9 @@
 
 namespace ranklog::simulation {
 
-Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace) {
+SeedResult Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace) {
   std::string dir = scratch_dir + "/seed-XXXXXX";
-  Outcome outcome;
+  SeedResult outcome;
   if (mkdtemp(dir.data()) == nullptr) {
     outcome.seed = seed;
     outcome.wrong = {"no directory"};

@@ -9,7 +9,7 @@
 
 namespace ranklog::simulation {
 
-struct Outcome {
+struct SeedResult {
   uint64_t seed = 0;
   std::vector<std::string> wrong;  // empty: every promise was kept
   uint64_t hash = 0;               // of all events
@@ -22,7 +22,7 @@ struct Outcome {
 
 // Deterministic: the same seed gives the same outcome. Takes tens of milliseconds, and makes its
 // own directory below `scratch_dir`.
-Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace);
+SeedResult Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace);
 
 }  // namespace ranklog::simulation
 

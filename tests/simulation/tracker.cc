@@ -66,10 +66,10 @@ deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t
   const std::vector<std::string> parts = absl::StrSplit(request.url, '/');
   if (parts.size() == 8 && parts[3] == "files") {
     answer = server_.FileStream(parts[4], parts[5], parts[6], request.body);
-    heard_[parts[6]] = world_.now();
+    last_request_[parts[6]] = world_.now();
     if (answer.code == 200) NoteEffect(parts[6], request.body, number);
   } else {
-    for (const auto& [run, heard] : heard_) {
+    for (const auto& [run, heard] : last_request_) {
       if (world_.now() - heard > kCrashed) server_.RunOf(run).silent = true;
     }
     answer = server_.Graphql(request.body);

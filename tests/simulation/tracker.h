@@ -63,7 +63,7 @@ class Tracker {
   testing::WandbServer server_;
   std::map<uint32_t, absl::Time> not_before_;  // by node: Retry-After of a 429, for all its runs
   std::map<uint32_t, int> forgotten_;          // by node: number of calls
-  std::map<std::string, absl::Time> heard_;    // by run id
+  std::map<std::string, absl::Time> last_request_;  // by run id
   uint64_t requests_ = 0;
   struct Effects {  // number of the last request that set each value
     uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;

@@ -12,7 +12,7 @@ namespace ranklog::testing {
 
 // Whether a pidfd returns the exit status of its process after the process was reaped (since Linux
 // 6.15).
-inline bool PidfdTellsTheEnd() {
+inline bool PidfdReportsExitStatus() {
   utsname name{};
   std::pair<int, int> version;
   return uname(&name) == 0 &&

@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     rendezvous->hosted = true;
   }
   const Comm comm = argc > 2 && std::string(argv[2]) == "nccl" ? Comm::kNccl : Comm::kGloo;
-  auto placement = Place(comm, rank, FindGpus());
+  auto placement = ChoosePlacement(comm, rank, FindGpus());
   if (!placement.ok()) {
     std::cerr << placement.status().message() << "\n";
     return 1;

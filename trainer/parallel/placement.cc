@@ -44,7 +44,7 @@ absl::StatusOr<int> RanksOfGpus(const Gpus& gpus) {
       ", or give the number of ranks"));
 }
 
-absl::StatusOr<Placement> Place(Comm comm, int local_rank, const Gpus& gpus) {
+absl::StatusOr<Placement> ChoosePlacement(Comm comm, int local_rank, const Gpus& gpus) {
   if (comm == Comm::kGloo || (comm == Comm::kAuto && !gpus.built)) return Placement{};
   if (!gpus.built) {
     return absl::FailedPreconditionError(

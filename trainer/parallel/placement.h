@@ -37,7 +37,7 @@ struct Placement {
 // Pure. `auto` chooses NCCL if there is a GPU, else Gloo.
 //   kFailedPrecondition  `nccl` without a usable GPU, or more ranks on this node than GPUs: NCCL
 //                        needs one per rank
-absl::StatusOr<Placement> Place(Comm comm, int local_rank, const Gpus& gpus);
+absl::StatusOr<Placement> ChoosePlacement(Comm comm, int local_rank, const Gpus& gpus);
 
 }  // namespace ranklog::trainer
 

@@ -119,7 +119,7 @@ inline std::vector<PrivateDir> StandardDirs() {
 
 // What to do about a directory of this user that others can reach. It is chmod only for a directory
 // that has nothing but Ranklog's files: others may need the rest, as in / or /etc.
-inline std::string HowToKeepOthersOut(const std::string& path) {
+inline std::string PrivacyAdvice(const std::string& path) {
   DIR* const dir = opendir(path.c_str());
   bool only_ours = dir != nullptr;
   while (const dirent* entry = only_ours ? readdir(dir) : nullptr) {
@@ -138,8 +138,8 @@ inline std::string HowToKeepOthersOut(const std::string& path) {
 // Why neither a rank nor a daemon uses `dir`, and what to do; empty if they do, as far as that is
 // visible without making it. `forbidden` as for IsOwnDirectory(). `how`: how to choose another
 // directory, such as " with --listen".
-inline std::string WhyUnusable(const PrivateDir& dir, mode_t forbidden = 022,
-                               const std::string& how = "") {
+inline std::string UnusableReason(const PrivateDir& dir, mode_t forbidden = 022,
+                                  const std::string& how = "") {
   const std::string elsewhere = "; choose a directory of your own" + how;
   struct stat info;
   if (lstat(dir.path.c_str(), &info) != 0) {
@@ -160,9 +160,9 @@ inline std::string WhyUnusable(const PrivateDir& dir, mode_t forbidden = 022,
     return dir.path + " belongs to user " + std::to_string(info.st_uid) + elsewhere;
   }
   return dir.path + (forbidden == 022 ? " is writable by" : " is accessible to") +
-         " other users; " + HowToKeepOthersOut(dir.path);
+         " other users; " + PrivacyAdvice(dir.path);
 }
-inline bool CanBeUsed(const PrivateDir& dir) { return WhyUnusable(dir).empty(); }
+inline bool CanBeUsed(const PrivateDir& dir) { return UnusableReason(dir).empty(); }
 
 // The socket of a daemon that has no other address: in the first usable directory. If there is
 // none, in the last one: a daemon then reports why it cannot listen there.

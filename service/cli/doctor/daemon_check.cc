@@ -111,8 +111,8 @@ Finding CheckSocket(const Globals& globals) {
     finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
                                   " bytes; choose a shorter one for RANKLOG_ADDRESS");
   } else {
-    finding.advice = Printable(v1::WhyUnusable({path.parent_path().string(), /*create=*/true}, 077,
-                                               " with RANKLOG_ADDRESS"));
+    finding.advice = Printable(v1::UnusableReason({path.parent_path().string(), /*create=*/true},
+                                                  077, " with RANKLOG_ADDRESS"));
   }
   return finding;
 }

@@ -48,7 +48,7 @@ constexpr absl::Duration kClockSlack = absl::Minutes(5);
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
   if (const std::string named = Variable("RANKLOG_SPOOL_DIR"); !named.empty()) {
-    *skipped = v1::WhyUnusable({named, /*create=*/true});
+    *skipped = v1::UnusableReason({named, /*create=*/true});
     if (skipped->empty()) return named;
   }
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
@@ -146,7 +146,7 @@ Finding CheckServer(const Globals& globals, const std::string& base_url,
     finding.advice =
         absl::StrCat("the server refused the key ", LastFour(*key), "; run ",
                      Printable(deliver::wandb::LoginCommand(base_url)), " with a valid key");
-  } else if (deliver::Judge(answer) != deliver::Outcome::kAccepted) {
+  } else if (deliver::Classify(answer) != deliver::Outcome::kAccepted) {
     finding.advice = absl::StrCat("the server answered ", deliver::Explain(answer));
   }
   return finding;

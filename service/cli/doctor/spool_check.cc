@@ -25,7 +25,7 @@ absl::optional<Finding> CheckSpoolOwner(const v1::PrivateDir& dir) {
   return Finding{"spool",
                  {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
                  dir.path + " is not a private directory of your own",
-                 absl::StrCat("ranks and the daemon ignore it: ", v1::WhyUnusable(dir),
+                 absl::StrCat("ranks and the daemon ignore it: ", v1::UnusableReason(dir),
                               info.st_uid == geteuid() ? "" : ", or ask its owner to remove it")};
 }
 
@@ -78,7 +78,7 @@ absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::str
   return Finding{"spool",
                  {{"left", paths}, {"left_rows", UnreadRows(left)}},
                  UnreadSpoolsText(left),
-                 HowToTake(globals, dir, left)};
+                 UnreadSpoolsAdvice(globals, dir, left)};
 }
 
 std::vector<Finding> CheckStrandedSpools(const Globals& globals, const std::string& dir) {

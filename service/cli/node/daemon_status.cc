@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   return absl::UnavailableError(why);
 }
 
-std::string WhySilent(int64_t pid) {
+std::string SilenceReason(int64_t pid) {
   return IsDaemon(pid) ? absl::StrCat("is process ", pid, " stopped (kill -CONT ", pid,
                                       "), or does its disk hang?")
                        : "is the daemon stopped, or does its disk hang?";
@@ -81,7 +81,7 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   }
   const auto silence = [&](int64_t pid) {
     return absl::UnavailableError(
-        absl::StrCat("no daemon answers at ", address, " in time: ", WhySilent(pid)));
+        absl::StrCat("no daemon answers at ", address, " in time: ", SilenceReason(pid)));
   };
   if (TimedOut(address)) return silence(TimedOutPid(address));
   int64_t pid = 0;
@@ -145,7 +145,7 @@ std::string TimedOutAddress(int64_t pid, const std::string& address) {
 }
 
 std::string TimeoutText(int64_t pid, const std::string& address) {
-  return absl::StrCat("it does not answer at ", address, ": ", WhySilent(pid));
+  return absl::StrCat("it does not answer at ", address, ": ", SilenceReason(pid));
 }
 
 std::string NamedAddress(const std::string& address) {
@@ -210,8 +210,8 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
 
 namespace {
 
-// Reads them like a rank; see LastWords() in client/launch/daemon_start.cc.
-std::string LastWords(const std::string& path) {
+// Reads them like a rank; see StartFailure() in client/launch/daemon_start.cc.
+std::string StartFailure(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   constexpr std::streamoff kTail = 4096;
   file.seekg(0, std::ios::end);
@@ -267,7 +267,7 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
     const std::string log = absl::StrCat(dir.path, "/", v1::kDaemonLogFile);
     std::error_code ignored;
     if (v1::IsOwnDirectory(dir.path, 022) && std::filesystem::is_regular_file(log, ignored)) {
-      return DaemonLog{log, LastWords(log)};
+      return DaemonLog{log, StartFailure(log)};
     }
   }
   return absl::nullopt;

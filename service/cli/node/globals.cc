@@ -49,7 +49,8 @@ absl::Status NoStore(const Globals& globals, const std::string& dir) {
                     log->path, ")");
   }
   if (const auto left = FindUnreadSpools(globals, dir); !left.empty()) {
-    absl::StrAppend(&text, "; ", UnreadSpoolsText(left), ": ", HowToTake(globals, dir, left));
+    absl::StrAppend(&text, "; ", UnreadSpoolsText(left), ": ",
+                    UnreadSpoolsAdvice(globals, dir, left));
   }
   return absl::NotFoundError(text);
 }

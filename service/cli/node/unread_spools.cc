@@ -146,13 +146,13 @@ std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
 std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir) {
   std::vector<UnreadSpool> left = FindSpools(globals, state_dir);
   if (left.empty()) return left;
-  if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
+  if (storage::StateLock::Holder(state_dir) != 0 || AnotherDaemonReadsSpools(globals, state_dir)) {
     left.clear();
   }
   return left;
 }
 
-bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir) {
+bool AnotherDaemonReadsSpools(const Globals& globals, const std::string& state_dir) {
   const std::vector<std::string> addresses = AddressesOfRanks(globals.address);
   return !FindDaemon(state_dir, globals.address) &&
          std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
@@ -176,8 +176,8 @@ std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left) {
   return absl::StrJoin(texts, "; ");
 }
 
-std::string HowToTake(const Globals& globals, const std::string& state_dir,
-                      const std::vector<UnreadSpool>& left) {
+std::string UnreadSpoolsAdvice(const Globals& globals, const std::string& state_dir,
+                               const std::vector<UnreadSpool>& left) {
   if (!AnyLives(left)) {
     return "no daemon is running; run `" + globals.Command("sync") + "` to store and deliver them";
   }
@@ -206,12 +206,13 @@ std::string UnaggregatedRowsText(const std::string& state_dir) {
                       " stored, but not in ", names.size() == 1 ? "its run" : "their runs", " yet");
 }
 
-void WarnOfUntakenRows(const Globals& globals) {
+void WarnOfUnreadRows(const Globals& globals) {
   const absl::StatusOr<std::string> state_dir = globals.StateDir();
   if (!state_dir.ok()) return;
   globals.WarnOfOtherDaemon(*state_dir);
   if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
-    std::cerr << UnreadSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
+    std::cerr << UnreadSpoolsText(left) << ": " << UnreadSpoolsAdvice(globals, *state_dir, left)
+              << "\n";
   }
   if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
     std::cerr << unaggregated << ": " << HowToAggregate(globals) << "\n";

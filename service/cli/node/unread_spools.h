@@ -38,7 +38,7 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
 
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
-bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
+bool AnotherDaemonReadsSpools(const Globals& globals, const std::string& state_dir);
 
 // The last row of a ring that the store has; 0 if `store` is null. nullopt: the store has all
 // `rows` and the stream's end.
@@ -56,8 +56,8 @@ uint64_t UnreadRows(const std::vector<UnreadSpool>& left);
 std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left);
 
 // A command that gets these rows read.
-std::string HowToTake(const Globals& globals, const std::string& state_dir,
-                      const std::vector<UnreadSpool>& left);
+std::string UnreadSpoolsAdvice(const Globals& globals, const std::string& state_dir,
+                               const std::vector<UnreadSpool>& left);
 
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
 // that would aggregate them. Empty: there are no such rows.
@@ -69,7 +69,7 @@ inline std::string HowToAggregate(const Globals& globals) {
 }
 
 // Warns on stderr about spools and rows for which no daemon runs, and Globals::WarnOfOtherDaemon().
-void WarnOfUntakenRows(const Globals& globals);
+void WarnOfUnreadRows(const Globals& globals);
 
 // Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their
 // streams, and aggregates the rows. Creates the store if it is missing. The caller must hold the

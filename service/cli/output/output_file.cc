@@ -19,7 +19,7 @@ namespace {
 // Whether another user could have created a file at this path. Not v1::IsOwnDirectory(), because
 // the user may name a link, and a directory of root. If the directory cannot be examined, the open
 // fails later.
-bool OthersMayWriteBeside(const std::string& path) {
+bool IsSharedDirectory(const std::string& path) {
   std::filesystem::path directory = std::filesystem::path(path).parent_path();
   if (directory.empty()) directory = ".";
   struct stat info {};
@@ -30,7 +30,7 @@ bool OthersMayWriteBeside(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
-  const bool shared = OthersMayWriteBeside(path);
+  const bool shared = IsSharedDirectory(path);
   const int careful = shared ? O_NOFOLLOW | O_NONBLOCK : O_TRUNC;
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC | careful, 0666);
   if (fd < 0) {

@@ -146,9 +146,9 @@ class CsvFormat : public RowWriter {
 
 }  // namespace
 
-std::unique_ptr<RowWriter> NewJsonFormat() { return std::make_unique<JsonFormat>(); }
+std::unique_ptr<RowWriter> NewJsonRowWriter() { return std::make_unique<JsonFormat>(); }
 
-std::unique_ptr<RowWriter> NewCsvFormat(std::vector<std::string> columns, bool raw) {
+std::unique_ptr<RowWriter> NewCsvRowWriter(std::vector<std::string> columns, bool raw) {
   return std::make_unique<CsvFormat>(std::move(columns), raw);
 }
 

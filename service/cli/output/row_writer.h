@@ -29,13 +29,13 @@ class RowWriter {
 // {"_step":1,"_timestamp":1700000000.5,"loss":0.5}
 // For a rank's row:
 // {"rank":0,"stream":"00c0ffee00c0ffee","seq":1,"step":1,"timestamp":1700000000.5,"values":{"loss":0.5}}
-std::unique_ptr<RowWriter> NewJsonFormat();
+std::unique_ptr<RowWriter> NewJsonRowWriter();
 
 // One column for each key of `columns`. Before these come _step and _timestamp, or rank, stream,
 // seq, step and timestamp for a rank's rows (`raw`). A missing value is an empty cell.
-std::unique_ptr<RowWriter> NewCsvFormat(std::vector<std::string> columns, bool raw);
+std::unique_ptr<RowWriter> NewCsvRowWriter(std::vector<std::string> columns, bool raw);
 
-// Collects the keys of rows, each once, in order of first appearance. NewCsvFormat needs them in
+// Collects the keys of rows, each once, in order of first appearance. NewCsvRowWriter needs them in
 // advance.
 class ColumnCollector {
  public:

@@ -50,7 +50,7 @@ void CloseAllBut(int one, int two, int three) {
 }
 
 // Reads the report of the new process: its exit code as one byte, then a text.
-[[noreturn]] void ExitAsToldBy(int pipe, const std::string& log) {
+[[noreturn]] void ExitWithReportedStatus(int pipe, const std::string& log) {
   std::string report;
   char buffer[4096];
   for (ssize_t size = 1; size > 0 || (size < 0 && errno == EINTR);) {
@@ -78,7 +78,7 @@ absl::Status Background::Enter(const std::string& log) {
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot start a process");
   if (child > 0) {
     starter_ = ingest::UniqueFd();
-    ExitAsToldBy(from, log);
+    ExitWithReportedStatus(from, log);
   }
   setsid();
   CloseAllBut(starter_.get(), input.get(), output.get());

@@ -110,7 +110,7 @@ absl::optional<int64_t> TimeOf(const json& row) {
 }
 
 // Reads both the summary and the last line, because the server may be behind with either.
-void AddNewest(const json& run, Standing* standing) {
+void AddNewest(const json& run, ServerRunState* standing) {
   const auto add = [standing](const std::string& text) {
     const json row = ParseServerJson(text);
     standing->newest_us = std::max(standing->newest_us, TimeOf(row));  // nullopt is before any time
@@ -190,7 +190,7 @@ std::string StandingBody(const std::string& entity, const std::string& project,
               {{"project", project}, {"entity", OrNull(entity)}, {"name", run_id}});
 }
 
-absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
+absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
   const json answer = Parse(body);
   RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
   const json run = At(answer, {"data", "project", "run"});
@@ -199,13 +199,13 @@ absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
   }
   const json count = At(run, {"historyLineCount"});
   const std::optional<int64_t> lines = count.is_null() ? 0 : WholeNumber(count);
-  Standing standing = {.storage_id = TextAt(run, {"id"}),
-                       .run_id = TextAt(run, {"name"}),
-                       .display_name = TextAt(run, {"displayName"}),
-                       .entity = TextAt(run, {"project", "entity", "name"}),
-                       .project = TextAt(run, {"project", "name"}),
-                       .lines = lines.value_or(0),
-                       .state = TextAt(run, {"state"})};
+  ServerRunState standing = {.storage_id = TextAt(run, {"id"}),
+                             .run_id = TextAt(run, {"name"}),
+                             .display_name = TextAt(run, {"displayName"}),
+                             .entity = TextAt(run, {"project", "entity", "name"}),
+                             .project = TextAt(run, {"project", "name"}),
+                             .lines = lines.value_or(0),
+                             .state = TextAt(run, {"state"})};
   AddNewest(run, &standing);
   if (standing.storage_id.empty() || standing.run_id.empty() || !lines.has_value()) {
     return absl::InternalError("the answer has no state of the run; is this a W&B server?");

@@ -43,7 +43,7 @@ std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings)
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
 
 // The state of a run at the server, whoever sent its rows.
-struct Standing {
+struct ServerRunState {
   std::string storage_id;
   std::string run_id;
   std::string display_name;
@@ -62,7 +62,7 @@ std::string StandingBody(const std::string& entity, const std::string& project,
 //   kNotFound            the server has no such run
 //   kFailedPrecondition  the server reports errors; the message contains them
 //   kInternal            not the answer to this query
-absl::StatusOr<Standing> ParseStanding(absl::string_view body);
+absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body);
 
 // Asks for the account of the key. ParseViewer() returns its name; empty: the server does not know
 // the key.

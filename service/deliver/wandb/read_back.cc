@@ -172,7 +172,7 @@ class Asker {
       request_.timeout = std::clamp(deadline - options_.now(), absl::Seconds(1), kRequestTimeout);
       absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
       MaskKey(request_.basic_password, &answer);
-      const Outcome outcome = Judge(answer);
+      const Outcome outcome = Classify(answer);
       if (outcome == Outcome::kAccepted) return std::move(answer->body);
       if (outcome != Outcome::kLater) return absl::FailedPreconditionError(Explain(answer));
       const absl::Duration wait =

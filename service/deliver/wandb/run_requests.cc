@@ -80,7 +80,7 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
   MaskKey(*key, &answer);
   // An answer from another program means that the server did not receive the request, whatever its
   // code.
-  if (Judge(answer) == Outcome::kAccepted) {
+  if (Classify(answer) == Outcome::kAccepted) {
     if (const absl::Status ours = CheckAnswer(*answer); !ours.ok()) {
       answer = absl::Status(ours.code(),
                             absl::StrCat(ours.message(), kToContinue,

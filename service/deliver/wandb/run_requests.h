@@ -37,7 +37,7 @@ class RunRequests {
   void SetJob(std::string job) { job_ = std::move(job); }
   bool has_job() const { return !job_.empty(); }
   // Whether a rank of the job has sent its keys.
-  bool HasMetJob() const { return credentials_->HasMet(job_); }
+  bool JobHasAttached() const { return credentials_->HasAttached(job_); }
 
   // A request to the GraphQL endpoint or, with `stream`, to the file stream of that run.
   struct RunAtServer {

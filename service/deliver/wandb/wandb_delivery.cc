@@ -119,7 +119,7 @@ absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
 // Whether a missing key may be harmless: the daemon has just started, and the run's ranks have not
 // attached yet.
 bool WandbDelivery::AwaitsRanks(absl::Time now) const {
-  return now < options_.ranks_return_by && !ended() && !requests_.HasMetJob() &&
+  return now < options_.ranks_return_by && !ended() && !requests_.JobHasAttached() &&
          !requests_.HasKey(run_.settings.base_url);
 }
 
@@ -158,7 +158,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
 
 absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql, FeaturesBody());
-  const Outcome outcome = Judge(answer);
+  const Outcome outcome = Classify(answer);
   // A server that does not know the query has no optional features. A server that cannot answer now
   // is asked again.
   const bool busy = !answer.ok() || answer->code == 401 || answer->code == 403 ||
@@ -202,7 +202,7 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
 
 absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,
                                          absl::Time now) {
-  const Outcome outcome = Judge(answer);
+  const Outcome outcome = Classify(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
     return UpsertRefused(answer, now);
   }
@@ -224,7 +224,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
     AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
   }
-  last_sign_ = now;
+  last_request_ = now;
   delivery_.last_error.clear();
   OnSuccess();
   return absl::ZeroDuration();
@@ -284,7 +284,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   }
   const absl::StatusOr<HttpResponse> answer =
       requests_.Post(run_.settings.base_url, std::move(request));
-  if (answer.ok() && Judge(answer) != Outcome::kLater) {
+  if (answer.ok() && Classify(answer) != Outcome::kLater) {
     const bool limited = endpoint == Endpoint::kFileStream;
     breakers_.Answered(limited ? answer->quota_after : absl::nullopt);
   }

@@ -160,7 +160,7 @@ class WandbDelivery : public RunDelivery {
   // When a post with rows or a summary was last accepted.
   absl::Time last_data_ = absl::InfinitePast();
   // When the server last received a request for the run.
-  absl::Time last_sign_ = absl::InfinitePast();
+  absl::Time last_request_ = absl::InfinitePast();
 
   // Features of the server; requested once.
   bool features_known_ = false;
@@ -170,7 +170,7 @@ class WandbDelivery : public RunDelivery {
   // The run's standing. Several stores may feed the run, one after the other.
   bool asked_ = false;                          // asked since the start
   absl::Time known_at_ = absl::InfinitePast();  // when an answer last confirmed the standing
-  absl::optional<Standing> standing_;           // an answer that is not fully handled yet
+  absl::optional<ServerRunState> standing_;     // an answer that is not fully handled yet
   uint64_t found_ = 0;      // number of rows of the cut, from its first, that are at the server
   uint64_t not_found_ = 0;  // first row of the cut that is known to be missing at the server
   bool ask_after_cut_ = false;

@@ -33,9 +33,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   if (pending && MaySendRows(now, draining)) return MustAsk(now) ? AskStanding(now) : Cut(reader);
   if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
     return MustAsk(now) ? AskStanding(now) : PostRows(0, now);
-  if (!ended() && now >= last_sign_ + options_.heartbeat_interval) return PostRows(0, now);
+  if (!ended() && now >= last_request_ + options_.heartbeat_interval) return PostRows(0, now);
 
-  absl::Time next = std::min(last_sign_ + options_.heartbeat_interval, next_config_);
+  absl::Time next = std::min(last_request_ + options_.heartbeat_interval, next_config_);
   next = std::min(next, pending || summary_changed_ ? last_data_ + options_.transmit_interval
                                                     : now + options_.poll_interval);
   return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
@@ -174,7 +174,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   if (!ours && server_exit_code_.has_value()) post.exit_code = *server_exit_code_;
 
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
-  const Outcome outcome = Judge(answer);
+  const Outcome outcome = Classify(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
     if (with_summary && rows > 0 && outcome == Outcome::kTooLarge) {
       // Rows and summary may each be small enough: the summary is sent alone after these rows.
@@ -206,7 +206,7 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
     DropCut();
     if (cursor_.continued || ask_after_cut_) known_at_ = absl::InfinitePast();
   }
-  last_sign_ = now;
+  last_request_ = now;
   delivery_.last_error.clear();
   OnSuccess();
   return last ? absl::InfiniteDuration() : absl::ZeroDuration();

@@ -60,10 +60,10 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
                         created ? cursor_.project : run_.project,
                         created ? cursor_.run_id : run_.run_id),
            kMaxSummaryAnswer);
-  const Outcome outcome = Judge(answer);
-  absl::StatusOr<Standing> standing = outcome == Outcome::kAccepted
-                                          ? ParseStanding(answer->body)
-                                          : absl::UnavailableError("no answer");
+  const Outcome outcome = Classify(answer);
+  absl::StatusOr<ServerRunState> standing = outcome == Outcome::kAccepted
+                                                ? ParseStanding(answer->body)
+                                                : absl::UnavailableError("no answer");
   if (absl::IsNotFound(standing.status())) {
     if (!created && run_.must_be_there) {
       return StandingUnknown(Blocked(
@@ -71,7 +71,7 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
                        "create that run, or start the job with RANKLOG_RESUME=allow"),
           now));
     }
-    standing = Standing();
+    standing = ServerRunState();
   }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
@@ -146,7 +146,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
                                                                 .max_step = step + 1,
                                                                 .max_lines = kLinesOfAStep}),
                                                    kMaxSummaryAnswer);
-  const Outcome outcome = Judge(answer);
+  const Outcome outcome = Classify(answer);
   const absl::StatusOr<HistoryPage> page = outcome == Outcome::kAccepted
                                                ? ParseHistory(answer->body)
                                                : absl::UnavailableError("no answer");

@@ -188,8 +188,8 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
                   StartOf(session)};
 }
 
-bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
-                       std::vector<Attached>* attached) {
+bool Orphans::EndMatching(const std::function<bool(const Attached&)>& predicate,
+                          std::vector<Attached>* attached) {
   const auto those =
       std::stable_partition(attached->begin(), attached->end(), std::not_fn(predicate));
   const bool ended = std::all_of(those, attached->end(),
@@ -237,7 +237,7 @@ void Orphans::Adopt(
       return std::any_of(own.begin(), own.end(),
                          [&](uint32_t rank) { return others.count(rank) != 0; });
     };
-    if (!EndThose(came_before, &attached)) return;
+    if (!EndMatching(came_before, &attached)) return;
     if (context_.registry->MustWaitForPredecessor(next.session.stream,
                                                   next.session.launch.process)) {
       continue;  // the next scan finds it again

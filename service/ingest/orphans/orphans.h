@@ -82,8 +82,8 @@ class Orphans {
   absl::StatusOr<Attached> Attach(const Found& found);
   // Ends the streams of `attached` that match `predicate`, and removes them from `attached`. False:
   // see EndDead().
-  bool EndThose(const std::function<bool(const Attached&)>& predicate,
-                std::vector<Attached>* attached);
+  bool EndMatching(const std::function<bool(const Attached&)>& predicate,
+                   std::vector<Attached>* attached);
   // How a rank ended, as far as it is known.
   struct Ending {
     model::StreamState state = model::StreamState::kCrashed;

@@ -91,8 +91,8 @@ void RankWatch::Run() {
     const absl::Time now = SteadyNow();
     // Suspects get their full confirmation time, even if somebody waits.
     std::vector<Orphans::OrphanRing> left;
-    if (now >= next_scan || (suspects_.empty() && AnyAwaitsLook())) {
-      NoteLook(now);
+    if (now >= next_scan || (suspects_.empty() && AnyAwaitsScan())) {
+      RecordScan(now);
       left = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
@@ -123,12 +123,12 @@ void RankWatch::Run() {
   }
 }
 
-bool RankWatch::AnyAwaitsLook() {
+bool RankWatch::AnyAwaitsScan() {
   absl::MutexLock lock(&mutex_);
   return !waiting_.empty() && waiting_.back().looked == absl::InfiniteFuture();
 }
 
-void RankWatch::NoteLook(absl::Time now) {
+void RankWatch::RecordScan(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   for (Waiter& each : waiting_) each.looked = std::min(each.looked, now);
 }

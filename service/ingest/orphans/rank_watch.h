@@ -104,8 +104,8 @@ class RankWatch {
   };
 
   void Run();
-  bool AnyAwaitsLook() ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AnyAwaitsScan() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordScan(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // Calls waiters whose scan came before this time, and those that have waited too long.
   void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();

@@ -172,7 +172,7 @@ void Acceptor::CheckSocketFile(absl::Time now) {
   look_ = now + options_.check_interval;
   if (socket_.InPlace()) return;
   absl::StatusOr<ListenSocket> again = ListenSocket::Bind(path_);
-  if (!again.ok() && SystemdAnswers(path_)) {
+  if (!again.ok() && SystemdListens(path_)) {
     superseded_ = true;
     return;
   }

@@ -38,14 +38,14 @@ sockaddr_un AddressOf(const std::string& path) {
 
 }  // namespace
 
-bool SomebodyAnswers(const std::string& path) {
+bool IsListening(const std::string& path) {
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = AddressOf(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
          errno == EAGAIN;  // EAGAIN: the backlog is full, so a process listens
 }
 
-bool SystemdAnswers(const std::string& path) {
+bool SystemdListens(const std::string& path) {
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = AddressOf(path);
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -61,7 +61,7 @@ bool SystemdAnswers(const std::string& path) {
 
 absl::Status PreparePrivateDirectory(const std::string& dir) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
-  const std::string why = v1::WhyUnusable({dir, /*create=*/false}, 077, " with --listen");
+  const std::string why = v1::UnusableReason({dir, /*create=*/false}, 077, " with --listen");
   return why.empty() ? absl::OkStatus() : absl::FailedPreconditionError(why);
 }
 
@@ -78,7 +78,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot find the directory of ", path));
   }
   RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
-  if (SomebodyAnswers(path)) {
+  if (IsListening(path)) {
     return absl::AlreadyExistsError(absl::StrCat(kOtherAnswers, path));
   }
   // Whatever another user put there before the directory was ours alone is replaced.

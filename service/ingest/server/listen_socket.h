@@ -19,9 +19,9 @@ inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, includ
 inline constexpr char kOtherAnswers[] = "another daemon answers at ";
 
 // Whether a process listens at this path.
-bool SomebodyAnswers(const std::string& path);
+bool IsListening(const std::string& path);
 // Whether systemd listens at this path, for a unit of its own.
-bool SystemdAnswers(const std::string& path);
+bool SystemdListens(const std::string& path);
 
 // Creates `dir` (mode 0700; one level) if it is missing.
 //   kFailedPrecondition  not a directory, of another user, or accessible to other users

@@ -108,7 +108,7 @@ class JobEndLoop::Thread {
                      std::string(output.status().message()));
         return false;
       }
-      if (output.ok()) job->why = WhySlurmEnded(*output, key.first, key.second);
+      if (output.ok()) job->why = SlurmEndReason(*output, key.first, key.second);
     }
     if (job->why) {
       Apply(job);

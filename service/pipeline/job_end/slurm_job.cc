@@ -49,8 +49,8 @@ std::string SlurmJobId(absl::string_view batch_job) {
   return digits && job.size() <= kLongest ? job : "";
 }
 
-absl::optional<std::string> WhySlurmEnded(absl::string_view output, const std::string& job,
-                                          uint32_t requeue) {
+absl::optional<std::string> SlurmEndReason(absl::string_view output, const std::string& job,
+                                           uint32_t requeue) {
   std::map<std::string, std::string> fields;
   // The tasks of an array are printed together, separated by empty lines.
   for (absl::string_view record : absl::StrSplit(output, "\n\n")) {

@@ -20,8 +20,8 @@ std::string SlurmJobId(absl::string_view batch_job);
 // time limit (TIMEOUT)". Empty if the job ran to its end, so Slurm knows no more than the ranks.
 // nullopt if Slurm does not know yet, or the output does not contain the job. `requeue` is the
 // number of times that the job had been requeued when its ranks started.
-absl::optional<std::string> WhySlurmEnded(absl::string_view output, const std::string& job,
-                                          uint32_t requeue);
+absl::optional<std::string> SlurmEndReason(absl::string_view output, const std::string& job,
+                                           uint32_t requeue);
 
 }  // namespace ranklog::pipeline
 

@@ -60,8 +60,8 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
 }
 
 absl::StatusOr<model::Batch> Remains::Read(const Stream& stream, const Batch& batch) {
-  Query query = copies_[batch.place.copy]->Select("SELECT data FROM stream_batch WHERE id = ?1",
-                                                  {batch.place.id});
+  Query query = copies_[batch.location.copy]->Select("SELECT data FROM stream_batch WHERE id = ?1",
+                                                     {batch.location.id});
   if (!query.Next())
     return absl::DataLossError("a batch disappeared while the store was being read");
   return DecodeBatch(query.Bytes(0), stream.seal);
@@ -124,23 +124,23 @@ Remains::Look Remains::LookAtStream(size_t copy, int64_t id) {
     if (!query.Next()) return Look::kDamaged;
     found.seal = query.Text(0);
   }
-  found.places = {{copy, id}};
+  found.locations = {{copy, id}};
   Add(std::move(found), has_settings);
   return Look::kSound;
 }
 
 void Remains::Add(Stream found, bool has_settings) {
-  const Place place = found.places.front();
+  const RecordLocation location = found.locations.front();
   const auto [named, is_new] =
       by_name_.try_emplace({found.stream.key, found.run.run_id}, streams_.size());
   const size_t index = named->second;
-  by_place_[{place.copy, place.id}] = index;
+  by_place_[{location.copy, location.id}] = index;
   if (is_new) {
     streams_.push_back(std::move(found));
     if (!has_settings) without_settings_.insert(index);
     return;
   }
-  streams_[index].places.push_back(place);
+  streams_[index].locations.push_back(location);
   if (has_settings && without_settings_.erase(index) != 0) {
     streams_[index].run.settings = std::move(found.run.settings);
   }
@@ -196,9 +196,9 @@ bool Remains::HasKeys(Stream& stream, const model::Batch& batch) {
 }
 
 absl::optional<Remains::Keys> Remains::FindKeys(const Stream& stream, uint32_t shape) {
-  for (const Place& place : stream.places) {
-    Query query = copies_[place.copy]->Select(
-        "SELECT keys FROM shape WHERE stream = ?1 AND shape = ?2", {place.id, shape});
+  for (const RecordLocation& location : stream.locations) {
+    Query query = copies_[location.copy]->Select(
+        "SELECT keys FROM shape WHERE stream = ?1 AND shape = ?2", {location.id, shape});
     if (!query.Next()) continue;
     absl::StatusOr<Keys> keys = DecodeKeys(query.Bytes(0), stream.seal);
     if (keys.ok()) return *std::move(keys);

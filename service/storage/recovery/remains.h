@@ -29,12 +29,12 @@ inline constexpr int64_t kPageBytes = 4096;  // of this version of the store and
 class Remains {
  public:
   // The location of a record: the copy that has it, and its id there.
-  struct Place {
+  struct RecordLocation {
     size_t copy;
     int64_t id;
   };
   struct Batch {
-    Place place;
+    RecordLocation location;
     uint64_t last;  // its last position
   };
   using Keys = std::vector<std::string>;
@@ -42,7 +42,7 @@ class Remains {
     model::Stream stream;
     model::Run run;  // damaged settings are replaced by defaults
     std::string seal;
-    std::vector<Place> places;
+    std::vector<RecordLocation> locations;
     std::map<uint64_t, Batch> batches;               // by first position; they may overlap
     std::map<uint32_t, absl::optional<Keys>> keys;   // of the batches' shapes; nullopt: damaged
     std::map<int64_t, model::StoredUpdate> updates;  // by id, in the order of arrival

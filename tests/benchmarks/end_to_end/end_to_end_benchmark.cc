@@ -246,7 +246,7 @@ BENCHMARK(BM_ClientToStoreSaturated)->Iterations(1)->UseManualTime()->Unit(bench
 // 8 ranks x 1000 rows/s x 10 values for 20 s: the CPU time of libranklog and of the daemon. Pacing
 // (one wake-up per row) is a cost of the benchmark, and larger than all of that. So the logging
 // thread counts only for the time of its calls.
-void BM_SteadyCpu(benchmark::State& state) {
+void BM_SteadyLoadCpu(benchmark::State& state) {
   constexpr int kRanks = 8;
   const int seconds = SizeOf(20, 1);
   auto* const clients = static_cast<double*>(mmap(
@@ -303,7 +303,7 @@ void BM_SteadyCpu(benchmark::State& state) {
   }
   munmap(clients, kRanks * sizeof(double));
 }
-BENCHMARK(BM_SteadyCpu)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_SteadyLoadCpu)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 // An idle daemon: what it costs a node that trains nothing. The goals are a thousandth of a core,
 // and less memory than a shell with an editor.

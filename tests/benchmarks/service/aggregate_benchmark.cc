@@ -48,7 +48,7 @@ size_t StoredBytes(const Aggregated& result) {
 
 // Parameters: ranks, metrics per row, how many of these differ between ranks, statistics on or off.
 // An item is one value of a rank.
-void Aggregate(benchmark::State& state) {
+void BM_Aggregate(benchmark::State& state) {
   const int64_t ranks = state.range(0);
   const size_t width = static_cast<size_t>(state.range(1));
   RunAggregator::Options options;
@@ -86,7 +86,7 @@ void Aggregate(benchmark::State& state) {
   state.counters["row_bytes"] = static_cast<double>(bytes) / static_cast<double>(next - 1);
   state.SetItemsProcessed(state.iterations() * ranks * static_cast<int64_t>(kRowsPerBatch * width));
 }
-BENCHMARK(Aggregate)
+BENCHMARK(BM_Aggregate)
     ->ArgNames({"ranks", "width", "differ", "statistics"})
     ->Args({8, 10, 10, 1})
     ->Args({8, 10, 3, 1})

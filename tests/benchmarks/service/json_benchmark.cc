@@ -85,7 +85,7 @@ void BM_HistoryLines(benchmark::State& state) {
 BENCHMARK(BM_HistoryLines)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 // Only the formatting of numbers.
-void BM_RowFormat(benchmark::State& state) {
+void BM_FormatRows(benchmark::State& state) {
   const std::vector<std::string> keys = Shapes()[1];
   const model::Batch batch = Rows();
   const RowFormat format(keys, {});
@@ -105,7 +105,7 @@ void BM_RowFormat(benchmark::State& state) {
   state.counters["Mvalues_per_s"] =
       static_cast<double>(state.iterations()) * kRows * kWidth / seconds / 1e6;
 }
-BENCHMARK(BM_RowFormat)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_FormatRows)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace ranklog::deliver::wandb

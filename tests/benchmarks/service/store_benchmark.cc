@@ -130,7 +130,7 @@ BENCHMARK(BM_AppendAndCommit)
     ->Args({4096, 12})
     ->UseRealTime();
 
-void BM_ReadBack(benchmark::State& state) {
+void BM_ReadBatches(benchmark::State& state) {
   const int64_t rows = state.range(0);
   constexpr int64_t kRows = 1 << 18;
   OpenStore store;
@@ -148,7 +148,7 @@ void BM_ReadBack(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * kRows * static_cast<int64_t>(kWidth));
 }
-BENCHMARK(BM_ReadBack)->ArgName("rows")->Arg(16)->Arg(256)->Arg(4096)->UseRealTime();
+BENCHMARK(BM_ReadBatches)->ArgName("rows")->Arg(16)->Arg(256)->Arg(4096)->UseRealTime();
 
 }  // namespace
 

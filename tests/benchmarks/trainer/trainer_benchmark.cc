@@ -111,7 +111,7 @@ bool HasPyTorch() {
 
 // One rank with one thread, compared with PyTorch's loop in Python. A user who leaves Python must
 // not lose speed.
-void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
+void BM_TrainVersusPython(benchmark::State& state, const Trial& trial) {
   if (!HasPyTorch()) return state.SkipWithError("absent: PyTorch (package python3-torch)");
   for (auto _ : state) {
     TimedJob ours({TRAINING_RANK, trial.model}, 1, TimedJob::kTogether);
@@ -123,8 +123,10 @@ void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
     state.counters["python_tokens_per_s"] = rates.b;
   }
 }
-BENCHMARK_CAPTURE(BM_TrainOverPython, tiny, Tiny())->Iterations(1)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_TrainOverPython, small, Small())->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_TrainVersusPython, tiny, Tiny())->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_TrainVersusPython, small, Small())
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 struct Estimate {
   double value = 0;
@@ -227,7 +229,7 @@ std::optional<Cost> CostOfWandb() {
 }
 
 // Users switch off a log that slows the training noticeably. *_error: the standard error of a figure.
-void BM_TrainLogging(benchmark::State& state) {
+void BM_LoggingOverhead(benchmark::State& state) {
   for (auto _ : state) {
     const Cost cost = CostOfRanklog();
     AtMost(state, "step_percent", cost.step_percent.value, 1);
@@ -248,7 +250,7 @@ void BM_TrainLogging(benchmark::State& state) {
     }
   }
 }
-BENCHMARK(BM_TrainLogging)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_LoggingOverhead)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 constexpr int kMemorySteps = 3;  // AdamW's moments exist after the first step
 

@@ -65,7 +65,7 @@ TEST_F(RunStreamsTest, RowUsedBeforeItsStepIsLate) {
   StreamRows& other = Join(StreamOf(2, 1, false));
   Push(other, 3);
   Push(other, 4);
-  streams_.UseUpOthersBelow(4, /*every=*/false, /*last_step=*/-1);
+  streams_.ConsumeOthersBelow(4, /*every=*/false, /*last_step=*/-1);
   EXPECT_THAT(other.rows, SizeIs(1));
   EXPECT_THAT(streams_.TakeConsumed(), IsEmpty());  // a primary may still bring step 3
   streams_.SettlePassed(3);
@@ -82,7 +82,7 @@ TEST_F(RunStreamsTest, LaterProcessReplacesLiveStream) {
   model::Stream next = StreamOf(4, 1, false);
   next.attempt = 2;
   Join(next);
-  streams_.DropOvertaken(1, /*last_step=*/-1);
+  streams_.DropReplaced(1, /*last_step=*/-1);
   EXPECT_FALSE(old.overtaken);
   streams_.BeginAttempt(2, /*last_step=*/-1);
   EXPECT_TRUE(old.overtaken);

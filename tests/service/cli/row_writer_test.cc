@@ -54,7 +54,7 @@ class RowWriterTest : public ::testing::Test {
 };
 
 TEST_F(RowWriterTest, WritesRunRowAsJsonObject) {
-  EXPECT_EQ(All(*NewJsonFormat(), nullptr),
+  EXPECT_EQ(All(*NewJsonRowWriter(), nullptr),
             R"({"_step":10,"_timestamp":1700000000.25,"loss":0.1,"key \"q\",1":3})"
             "\n"
             R"({"_step":11,"_timestamp":1700000001,"loss":NaN,"key \"q\",1":-Infinity,)"
@@ -66,7 +66,7 @@ TEST_F(RowWriterTest, WritesRunRowAsJsonObject) {
 
 TEST_F(RowWriterTest, WritesRankRowWithOrigin) {
   std::string text;
-  NewJsonFormat()->AppendRow(Rows()[0], &stream_, &text);
+  NewJsonRowWriter()->AppendRow(Rows()[0], &stream_, &text);
   EXPECT_EQ(text, R"({"rank":3,"stream":"0000000000c0ffee","seq":0,"step":10,)"
                   R"("timestamp":1700000000.25,"values":{"loss":0.1,"key \"q\",1":3}})"
                   "\n");
@@ -77,7 +77,7 @@ TEST_F(RowWriterTest, CollectsColumnsByFirstAppearance) {
 }
 
 TEST_F(RowWriterTest, WritesCsvWithEmptyMissingFields) {
-  EXPECT_EQ(All(*NewCsvFormat(Columns(), /*raw=*/false), nullptr),
+  EXPECT_EQ(All(*NewCsvRowWriter(Columns(), /*raw=*/false), nullptr),
             "_step,_timestamp,loss,\"key \"\"q\"\",1\",note\r\n"
             "10,1700000000.25,0.1,3,\r\n"
             "11,1700000001,NaN,-Infinity,\"say \"\"hi\"\", then\ngo\"\r\n"
@@ -86,7 +86,7 @@ TEST_F(RowWriterTest, WritesCsvWithEmptyMissingFields) {
 
 TEST_F(RowWriterTest, WritesRawCsvWithOrigin) {
   std::string text;
-  const auto format = NewCsvFormat({"loss", "key \"q\",1"}, /*raw=*/true);
+  const auto format = NewCsvRowWriter({"loss", "key \"q\",1"}, /*raw=*/true);
   format->AppendHeader(&text);
   format->AppendRow(Rows()[0], &stream_, &text);
   EXPECT_EQ(text,

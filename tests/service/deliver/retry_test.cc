@@ -24,21 +24,22 @@ absl::StatusOr<HttpResponse> Answer(int code, const std::string& body = "") {
 }
 
 TEST(JudgeTest, MapsStatusCodesToOutcomes) {
-  for (const int code : {200, 204, 300}) EXPECT_EQ(Judge(Answer(code)), Outcome::kAccepted) << code;
-  for (const int code : {400, 422}) EXPECT_EQ(Judge(Answer(code)), Outcome::kRefused) << code;
-  EXPECT_EQ(Judge(Answer(413)), Outcome::kTooLarge);
+  for (const int code : {200, 204, 300})
+    EXPECT_EQ(Classify(Answer(code)), Outcome::kAccepted) << code;
+  for (const int code : {400, 422}) EXPECT_EQ(Classify(Answer(code)), Outcome::kRefused) << code;
+  EXPECT_EQ(Classify(Answer(413)), Outcome::kTooLarge);
   for (const int code : {301, 307, 401, 403, 404, 409, 410, 501}) {
-    EXPECT_EQ(Judge(Answer(code)), Outcome::kBlocked) << code;
+    EXPECT_EQ(Classify(Answer(code)), Outcome::kBlocked) << code;
   }
   for (const int code : {0, 402, 405, 408, 429, 500, 502, 503, 504, 520, 600}) {
-    EXPECT_EQ(Judge(Answer(code)), Outcome::kLater) << code;
+    EXPECT_EQ(Classify(Answer(code)), Outcome::kLater) << code;
   }
 }
 
 TEST(JudgeTest, TriesAgainAfterABrokenConnection) {
-  EXPECT_EQ(Judge(absl::UnavailableError("x")), Outcome::kLater);
-  EXPECT_EQ(Judge(absl::DeadlineExceededError("x")), Outcome::kLater);
-  EXPECT_EQ(Judge(absl::FailedPreconditionError("certificate")), Outcome::kBlocked);
+  EXPECT_EQ(Classify(absl::UnavailableError("x")), Outcome::kLater);
+  EXPECT_EQ(Classify(absl::DeadlineExceededError("x")), Outcome::kLater);
+  EXPECT_EQ(Classify(absl::FailedPreconditionError("certificate")), Outcome::kBlocked);
 }
 
 TEST(ExplainTest, ShowsCodeAndStartOfBody) {

@@ -73,7 +73,7 @@ TEST(WaitStatusTest, ReapedProcessStatusMayBeUnknown) {
   const pid_t pid = child.pid();
   const int truth = child.Reap();
   const absl::optional<int> status = WaitStatusOf(child.pidfd(), pid);
-  EXPECT_EQ(status.has_value(), testing::PidfdTellsTheEnd());
+  EXPECT_EQ(status.has_value(), testing::PidfdReportsExitStatus());
   EXPECT_EQ(status.value_or(truth), truth);
 }
 
@@ -89,7 +89,7 @@ TEST(WaitStatusTest, ReusedPidNeverGivesWrongStatus) {
   reaped.WaitUntilEnded();
   reaped.Reap();
   const absl::optional<int> status = WaitStatusOf(reaped.pidfd(), ended.pid());
-  EXPECT_EQ(status.has_value(), testing::PidfdTellsTheEnd());
+  EXPECT_EQ(status.has_value(), testing::PidfdReportsExitStatus());
   EXPECT_EQ(status.value_or(4 << 8), 4 << 8);
 }
 
@@ -107,7 +107,7 @@ TEST(WaitStatusTest, ConcurrentReapNeverGivesWrongStatus) {
     });
     while (!reaped) EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).value_or(3 << 8), 3 << 8);
     parent.join();
-    EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).has_value(), testing::PidfdTellsTheEnd());
+    EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).has_value(), testing::PidfdReportsExitStatus());
   }
 }
 

@@ -30,47 +30,47 @@ TEST(SlurmJobTest, NamesTheJob) {
 }
 
 TEST(SlurmJobTest, ReportsWhySlurmEndedJob) {
-  EXPECT_EQ(WhySlurmEnded(Record("CANCELLED"), "12", 0), "Slurm job 12 was cancelled (CANCELLED)");
-  EXPECT_EQ(WhySlurmEnded(Record("TIMEOUT"), "12", 0),
+  EXPECT_EQ(SlurmEndReason(Record("CANCELLED"), "12", 0), "Slurm job 12 was cancelled (CANCELLED)");
+  EXPECT_EQ(SlurmEndReason(Record("TIMEOUT"), "12", 0),
             "Slurm job 12 reached its time limit (TIMEOUT)");
-  EXPECT_EQ(WhySlurmEnded(Record("NODE_FAIL"), "12", 0), "Slurm job 12 lost a node (NODE_FAIL)");
-  EXPECT_EQ(WhySlurmEnded(Record("PREEMPTED"), "12", 0), "Slurm job 12 was preempted (PREEMPTED)");
-  EXPECT_EQ(WhySlurmEnded(Record("OUT_OF_MEMORY"), "12", 0),
+  EXPECT_EQ(SlurmEndReason(Record("NODE_FAIL"), "12", 0), "Slurm job 12 lost a node (NODE_FAIL)");
+  EXPECT_EQ(SlurmEndReason(Record("PREEMPTED"), "12", 0), "Slurm job 12 was preempted (PREEMPTED)");
+  EXPECT_EQ(SlurmEndReason(Record("OUT_OF_MEMORY"), "12", 0),
             "Slurm job 12 ran out of memory (OUT_OF_MEMORY)");
 }
 
 TEST(SlurmJobTest, OomStepExplainsFailedJob) {
-  EXPECT_EQ(WhySlurmEnded(Record("FAILED", "0", "   DerivedExitCode=0:125\n"), "12", 0),
+  EXPECT_EQ(SlurmEndReason(Record("FAILED", "0", "   DerivedExitCode=0:125\n"), "12", 0),
             "Slurm job 12 ran out of memory (OUT_OF_MEMORY)");
-  EXPECT_EQ(WhySlurmEnded(Record("FAILED", "0", "   DerivedExitCode=3:0\n"), "12", 0), "");
+  EXPECT_EQ(SlurmEndReason(Record("FAILED", "0", "   DerivedExitCode=3:0\n"), "12", 0), "");
 }
 
 TEST(SlurmJobTest, OrdinaryEndHasNoReason) {
-  EXPECT_EQ(WhySlurmEnded(Record("COMPLETED"), "12", 0), "");
-  EXPECT_EQ(WhySlurmEnded(Record("FAILED"), "12", 0), "");
+  EXPECT_EQ(SlurmEndReason(Record("COMPLETED"), "12", 0), "");
+  EXPECT_EQ(SlurmEndReason(Record("FAILED"), "12", 0), "");
 }
 
 TEST(SlurmJobTest, CompletingJobHasNoAnswer) {
   for (const char* state : {"COMPLETING", "RUNNING", "PENDING", "SIGNALING", "", "NEWER"}) {
-    EXPECT_EQ(WhySlurmEnded(Record(state), "12", 0), absl::nullopt) << state;
+    EXPECT_EQ(SlurmEndReason(Record(state), "12", 0), absl::nullopt) << state;
   }
-  EXPECT_EQ(WhySlurmEnded("slurm_load_jobs error: Invalid job id specified\n", "12", 0),
+  EXPECT_EQ(SlurmEndReason("slurm_load_jobs error: Invalid job id specified\n", "12", 0),
             absl::nullopt);
-  EXPECT_EQ(WhySlurmEnded("", "12", 0), absl::nullopt);
-  EXPECT_EQ(WhySlurmEnded(Record("CANCELLED"), "1", 0), absl::nullopt) << "another job";
+  EXPECT_EQ(SlurmEndReason("", "12", 0), absl::nullopt);
+  EXPECT_EQ(SlurmEndReason(Record("CANCELLED"), "1", 0), absl::nullopt) << "another job";
 }
 
 TEST(SlurmJobTest, RequeueAfterStartIsReported) {
-  EXPECT_EQ(WhySlurmEnded(Record("PENDING", "1"), "12", 0),
+  EXPECT_EQ(SlurmEndReason(Record("PENDING", "1"), "12", 0),
             "Slurm job 12 was queued again (preempted or requeued)");
-  EXPECT_NE(WhySlurmEnded(Record("RUNNING", "1"), "12", 0), absl::nullopt);
-  EXPECT_EQ(WhySlurmEnded(Record("RUNNING", "1"), "12", 1), absl::nullopt);
+  EXPECT_NE(SlurmEndReason(Record("RUNNING", "1"), "12", 0), absl::nullopt);
+  EXPECT_EQ(SlurmEndReason(Record("RUNNING", "1"), "12", 1), absl::nullopt);
 }
 
 TEST(SlurmJobTest, FindsItsTaskOfAnArray) {
   std::string other = Record("TIMEOUT");
   other.replace(0, 8, "JobId=13");
-  EXPECT_EQ(WhySlurmEnded(other + Record("CANCELLED"), "12", 0),
+  EXPECT_EQ(SlurmEndReason(other + Record("CANCELLED"), "12", 0),
             "Slurm job 12 was cancelled (CANCELLED)");
 }
 

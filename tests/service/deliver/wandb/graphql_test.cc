@@ -189,7 +189,7 @@ TEST(StandingTest, TakesLaterTimeAndStep) {
               {"historyTail", R"(["{\"_step\":9}","{\"x\":NaN,\"_timestamp\":3.25,\"_step\":4}"])"},
               {"summaryMetrics", R"({"_timestamp":2.5,"_step":3})"},
               {"project", {{"name", "p"}, {"entity", {{"name", "e"}}}}}};
-  absl::StatusOr<Standing> standing = ParseStanding(answer(run));
+  absl::StatusOr<ServerRunState> standing = ParseStanding(answer(run));
   ASSERT_OK(standing);
   EXPECT_EQ(standing->storage_id, "s");
   EXPECT_EQ(standing->entity, "e");

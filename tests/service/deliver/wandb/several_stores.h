@@ -110,13 +110,13 @@ class SeveralStoresTest : public ::testing::Test {
     EXPECT_EQ(testing::ParseExtendedJson(run.summary)["from"], name);
     EXPECT_TRUE(node.delivery.complete) << node.delivery.last_error;
   }
-  static void SayFrom(NodeStore& node, const std::string& name) {
+  static void SetLogPrefix(NodeStore& node, const std::string& name) {
     node.stored.Apply(model::Update::Kind::kConfig, {{"from", name}});
     node.stored.Apply(model::Update::Kind::kSummary, {{"from", name}});
   }
   // The job continues at the other node, logs two rows, and finishes.
   void ContinueAtB() {
-    SayFrom(b_, "b");
+    SetLogPrefix(b_, "b");
     b_.stored.Append(2);
     b_.stored.Close(model::RunState::kFinished, 0);
     EXPECT_TRUE(b_.Deliver().delivery.complete) << b_.delivery.last_error;

@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 using WandbDeliveryMovedTest = SeveralStoresTest;
 
 TEST_F(WandbDeliveryMovedTest, LeftoverRowsFollowNewerStore) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(3);
@@ -44,7 +44,7 @@ TEST_F(WandbDeliveryMovedTest, LeftoverRowsFollowNewerStore) {
 // A ring was drained late, after a late request had set the summary back. So the newest time at the
 // server is that of its last line, which is ours.
 TEST_F(WandbDeliveryMovedTest, OldStoresRowsKeepNewerState) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
   const std::string summary = server_.RunOf("r").summary;
@@ -64,7 +64,7 @@ TEST_F(WandbDeliveryMovedTest, OldStoresRowsKeepNewerState) {
 }
 
 TEST_F(WandbDeliveryMovedTest, NewerStoreDecidesTheEnd) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
   ContinueAtB();
@@ -76,7 +76,7 @@ TEST_F(WandbDeliveryMovedTest, NewerStoreDecidesTheEnd) {
 }
 
 TEST_F(WandbDeliveryMovedTest, UndeliveredStoreFollowsNewerStore) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(3);
   a_.stored.Close(model::RunState::kCrashed, 0);
   ContinueAtB();
@@ -87,7 +87,7 @@ TEST_F(WandbDeliveryMovedTest, UndeliveredStoreFollowsNewerStore) {
 
 TEST_F(WandbDeliveryMovedTest, NonzeroExitCodeIsKept) {
   a_.stored.Append(3);
-  SayFrom(b_, "b");
+  SetLogPrefix(b_, "b");
   b_.stored.Append(2);
   b_.stored.Close(model::RunState::kFailed, 1);
   b_.Deliver();
@@ -147,7 +147,7 @@ TEST_F(WandbDeliveryMovedTest, WaitsWhileAnotherStoreWrites) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(1);
-  SayFrom(b_, "b");
+  SetLogPrefix(b_, "b");
   b_.stored.Append(2);
   b_.Deliver();
   a_.stored.Close(model::RunState::kCrashed, 0);
@@ -181,10 +181,10 @@ TEST_F(WandbDeliveryMovedTest, DoesNotWaitForCrashedRun) {
 }
 
 TEST_F(WandbDeliveryMovedTest, FirstRowTakesOverRun) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
-  SayFrom(b_, "b");
+  SetLogPrefix(b_, "b");
   b_.Deliver();
   EXPECT_EQ(json::parse(server_.RunOf("r").config)["from"]["value"], "a");
   b_.stored.Append(1);
@@ -194,7 +194,7 @@ TEST_F(WandbDeliveryMovedTest, FirstRowTakesOverRun) {
 }
 
 TEST_F(WandbDeliveryMovedTest, ReturningJobContinuesOnFirstNode) {
-  SayFrom(a_, "a");
+  SetLogPrefix(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
   ContinueAtB();

@@ -26,12 +26,12 @@ constexpr uint64_t kCheckpoint = 80;
 class WandbDeliveryResumedTest : public SeveralStoresTest {
  protected:
   void DeliverAtA(uint64_t rows = 100) {
-    SayFrom(a_, "a");
+    SetLogPrefix(a_, "a");
     a_.stored.Append(rows);
     a_.Deliver();
   }
   void EndAtC() {
-    SayFrom(c_, "c");
+    SetLogPrefix(c_, "c");
     c_.stored.Close(model::RunState::kFinished, 0);
     c_.Deliver();
     ExpectEndOf(c_, "c", 0);
@@ -62,7 +62,7 @@ TEST_F(WandbDeliveryResumedTest, RepeatedRestartsSendSameRows) {
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.Append(25);
-  SayFrom(c_, "c");
+  SetLogPrefix(c_, "c");
   c_.stored.Close(model::RunState::kFinished, 0);
   for (int i = 0; i < 100 && !c_.delivery.complete; ++i) {
     uint64_t before = c_.delivery.delivered_rows;

@@ -428,9 +428,9 @@ TEST_F(WandbDeliveryTest, LiveRunAwaitsKeyWithoutError) {
   };
   EXPECT_EQ(error(now_, keys), "");
   EXPECT_THAT(error(now_ + absl::Seconds(10), keys), HasSubstr("no API key"));
-  keys.Meet(JobOf("p", "another"));
+  keys.RecordAttach(JobOf("p", "another"));
   EXPECT_EQ(error(now_, keys), "");
-  keys.Meet(JobOf("p", "r"));
+  keys.RecordAttach(JobOf("p", "r"));
   EXPECT_THAT(error(now_, keys), HasSubstr("no API key")) << "its rank has none";
   stored_.Close(model::RunState::kCrashed, 1);
   EXPECT_THAT(error(now_, none), HasSubstr("no API key")) << "nobody will bring one";

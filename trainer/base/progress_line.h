@@ -1,5 +1,5 @@
-#ifndef TRAINER_BASE_PROGRESS_H_
-#define TRAINER_BASE_PROGRESS_H_
+#ifndef TRAINER_BASE_PROGRESS_LINE_H_
+#define TRAINER_BASE_PROGRESS_LINE_H_
 
 #include <cstdint>
 #include <limits>
@@ -26,11 +26,11 @@ std::string FormatPosition(const Position& position);
 
 // Shows it on stderr: in place on a terminal, a line every few seconds elsewhere. Its destructor
 // ends the line.
-class Progress {
+class ProgressLine {
  public:
   // `shown`: false on all ranks but the first; every call then does nothing.
-  explicit Progress(bool shown);
-  ~Progress();
+  explicit ProgressLine(bool shown);
+  ~ProgressLine();
   void Show(const Position& position);
 
  private:
@@ -42,4 +42,4 @@ class Progress {
 
 }  // namespace ranklog::trainer
 
-#endif  // TRAINER_BASE_PROGRESS_H_
+#endif  // TRAINER_BASE_PROGRESS_LINE_H_

@@ -1,4 +1,4 @@
-#include "trainer/base/progress.h"
+#include "trainer/base/progress_line.h"
 
 #include <unistd.h>
 
@@ -44,13 +44,13 @@ std::string FormatPosition(const Position& at) {
   return line;
 }
 
-Progress::Progress(bool shown) : shown_(shown), terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressLine::ProgressLine(bool shown) : shown_(shown), terminal_(isatty(STDERR_FILENO) == 1) {}
 
-Progress::~Progress() {
+ProgressLine::~ProgressLine() {
   if (in_place_) WriteProgress("\n");
 }
 
-void Progress::Show(const Position& position) {
+void ProgressLine::Show(const Position& position) {
   if (!shown_) return;
   const bool last = position.step == position.steps;
   const absl::Time now = absl::Now();

@@ -1,4 +1,4 @@
-#include "trainer/base/progress.h"
+#include "trainer/base/progress_line.h"
 
 #include <gmock/gmock.h>
 
