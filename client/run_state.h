@@ -40,7 +40,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // `by_destructor`: the program gave no exit code, so that of the process counts if it ends soon.
+  // `by_destructor`: the program gave no exit code, so the exit code of the process is used if the
+  // process ends soon.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -72,9 +73,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
   void UseRing(const std::shared_ptr<Ring>& ring);
-  // Each gives this thread another ring than that of `writer`. TakeLargerRing(): one in which the
-  // record fits that was too large. TakeRingFrom(): one without a row above `step`. False: no such
-  // ring is available, or the thread itself has a row above `step`.
+  // Each gives this thread a ring other than that of `writer`. TakeLargerRing() takes one that fits
+  // the record that was too large. TakeRingFrom() takes one without a row above `step`. False: no
+  // such ring is available, or the thread itself has a row above `step`.
   bool TakeLargerRing(const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeRingFrom(int64_t step, const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step)
@@ -110,9 +111,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
       ABSL_LOCKS_EXCLUDED(StateMutex());
   UserMessages::Facts CollectFacts() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // How long the daemon has taken none of the rows that wait for it.
+  // How long rows have waited while the daemon accepted none.
   std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // Why the spool was full at the last of `refused` rows that did not fit.
+  // Returns why the spool was full when the last of `refused` rows did not fit.
   std::string FullReason(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
@@ -145,8 +146,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   uint64_t generation_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::shared_ptr<Ring>> rings_ ABSL_GUARDED_BY(StateMutex());
-  std::vector<std::shared_ptr<Ring>> idle_rings_
-      ABSL_GUARDED_BY(StateMutex());             // whose threads ended
+  // Whose threads ended.
+  std::vector<std::shared_ptr<Ring>> idle_rings_ ABSL_GUARDED_BY(StateMutex());
   Stats dropped_ ABSL_GUARDED_BY(StateMutex());  // of dropped rings
   uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
@@ -163,7 +164,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // from the daemon; empty: not known yet
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
-  bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
+  bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // Finish() came from the destructor
 };
 
 // A call of a thread that writes to its ring. RunState::Close() waits until the call ends.

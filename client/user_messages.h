@@ -1,5 +1,5 @@
-// Decides which messages the user of a run gets, and when: one line when the run is known, one per
-// problem, one when the problem is over, and one at the end.
+// Decides which messages the user of a run gets, and when. There is one line when the run is known,
+// and one at its end. A problem has a line when it begins, and one when it is over.
 
 #ifndef CLIENT_USER_MESSAGES_H_
 #define CLIENT_USER_MESSAGES_H_
@@ -17,7 +17,7 @@
 
 namespace ranklog::internal {
 
-// For example "the daemon has taken nothing for 14 s".
+// For example "the daemon has accepted no rows for 14 s".
 std::string StallText(std::chrono::steady_clock::duration stalled);
 
 // For the sender's thread. Uses no clock and no file: lines go to a sink.
@@ -47,7 +47,7 @@ class UserMessages {
     std::string other_state_dir;   // of the daemon, if the settings name another one; else empty
     std::string spool_full;        // why the spool had no room for the last row that it refused
     double spool_used = 0;         // of the fullest ring, 0 to 1
-    std::string spool_notice;      // why the spool does not lie in the expected place
+    std::string spool_notice;      // why the spool is not in the expected directory
     bool rows_in_memory = false;   // they are lost if the process ends before a daemon takes them
     bool awaits_delivery = false;  // the run's end waits for the tracker
     enum class End { kNone, kDurable, kSpooled } end = End::kNone;

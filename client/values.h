@@ -15,7 +15,7 @@
 namespace ranklog::internal {
 
 // Converts an object. If a key occurs twice, the last value counts.
-//   kInvalidArgument   a text or a key is not UTF-8, or the nesting exceeds kMaxValueDepth
+//   kInvalidArgument   a string or a key is not UTF-8, or the nesting exceeds kMaxValueDepth
 absl::Status ToProto(const std::vector<Value::Field>& fields, v1::Object* object);
 
 //   kInvalidArgument   the name is not a valid key, or an option has an unknown value

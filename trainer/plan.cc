@@ -15,8 +15,8 @@ int64_t DefaultWarmup(int64_t steps) {
 }  // namespace
 
 int64_t Plan::MicroBatches(int64_t step) const {
-  const int64_t taken =
-      (step - 1) % steps_per_epoch * grad_accum;  // batches of this epoch before the step
+  // Batches of this epoch before the step.
+  const int64_t taken = (step - 1) % steps_per_epoch * grad_accum;
   return std::min(grad_accum, batches_per_epoch - taken);
 }
 

@@ -70,7 +70,7 @@ class Saver {
 
   // Checks the numbers of `step`, on this rank. Rank 0 prints a warning if the first loss after a
   // checkpoint is far above that of earlier steps, or of a random guess.
-  // Throws RankError if a number is not finite: after an overflow of a gradient, every weight is
+  // Throws RankError if a number is not finite. After an overflow of a gradient, every weight is
   // useless, and continuing would only replace the good checkpoints.
   void CheckNumbers(int64_t step, double loss, double grad_norm);
 

@@ -7,9 +7,9 @@
 
 namespace ranklog::internal {
 
-// For a new descriptor (or -1) that this library keeps. Moves it if it is 0, 1 or 2: a program that
-// was started with its stderr closed still writes to descriptor 2. Returns -1, with errno set and
-// `fd` closed, if there is no other descriptor.
+// Moves a new descriptor of this library (or -1) above 2 if it is 0, 1 or 2. A program that was
+// started with its stderr closed still writes to descriptor 2. Returns -1, with errno set and `fd`
+// closed, if no other descriptor is free.
 inline int AboveStandard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

@@ -24,7 +24,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Blocks all signals of its thread while it lives.
+// Blocks all signals of its thread during its lifetime.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

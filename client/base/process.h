@@ -1,4 +1,4 @@
-// Per-process state of the library, which a forked child gets anew.
+// Per-process state of the library. A forked child has its own.
 
 #ifndef CLIENT_BASE_PROCESS_H_
 #define CLIENT_BASE_PROCESS_H_
@@ -17,8 +17,8 @@ Mutex* StateMutex();
 // an ancestor, and must not be touched.
 uint64_t Generation();
 
-// For the handler of fork() in the child, while it has one thread: counts the generation, and makes
-// StateMutex() anew. Threads that waited for it exist only in the parent.
+// Called by the fork handler in the child, while it has one thread. Increments the generation, and
+// recreates StateMutex(), because threads that waited for it exist only in the parent.
 void BeginForkedChild();
 
 // Whether this process may use gRPC. False in a child of a process in which other code used gRPC at

@@ -1,4 +1,4 @@
-// Short names, as of runs: 8 characters of a-z 0-9.
+// Short names, for example for runs: 8 characters from a-z and 0-9.
 
 #ifndef CLIENT_BASE_SHORT_NAME_H_
 #define CLIENT_BASE_SHORT_NAME_H_
@@ -8,10 +8,10 @@
 
 namespace ranklog::internal {
 
-// Equal for equal texts.
+// Returns the same name for the same text.
 std::string HashName(std::string_view text);
 
-// Different in every call.
+// Returns a different name in every call.
 std::string RandomName();
 
 }  // namespace ranklog::internal

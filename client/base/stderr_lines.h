@@ -11,7 +11,8 @@
 
 namespace ranklog::internal {
 
-// Never blocks, except on a file on a disk that hangs. For one thread, with SIGPIPE blocked.
+// Blocks only if stderr is a file on a disk that hangs. Not thread-safe. Block SIGPIPE in the
+// calling thread.
 class StderrLines {
  public:
   // Writes the line now, or keeps it until Flush() finds room. Cuts it to kMaxLine bytes and

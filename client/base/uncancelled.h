@@ -7,10 +7,10 @@
 
 namespace ranklog::internal {
 
-// While one lives, its thread is not cancelled; the cancellation takes effect at the next
-// cancellation point after that. The C library unwinds a cancelled thread by an exception. That
-// exception ends the process at a noexcept, or at a `catch (...)` that does not rethrow, and our
-// calls have both.
+// While an object of this class exists, its thread is not cancelled. A cancellation takes effect at
+// the next cancellation point after that. The C library unwinds a cancelled thread by an exception.
+// That exception ends the process at a noexcept, or at a `catch (...)` that does not rethrow, and
+// our calls have both.
 class Uncancelled {
  public:
   Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

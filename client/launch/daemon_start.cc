@@ -65,8 +65,8 @@ struct DirectoryEntry {
 };
 
 // The three functions below run in children that share our memory while this thread is suspended,
-// as with vfork(): a trainer's page tables are not copied, and its fork handlers do not run. They
-// make only plain system calls.
+// as with vfork(). The page tables of a trainer are not copied, and its fork handlers do not run.
+// They make only plain system calls.
 
 // Closes all descriptors except the standard three. The child has its own descriptor table.
 __attribute__((no_sanitize("address", "undefined", "thread"))) void CloseOthers() {

@@ -1,5 +1,5 @@
-// Starts ranklogd if none answers: detached from this process, and only once for all ranks of the
-// node.
+// Starts one ranklogd for all ranks of the node if no daemon answers. It is detached from this
+// process.
 
 #ifndef CLIENT_LAUNCH_DAEMON_START_H_
 #define CLIENT_LAUNCH_DAEMON_START_H_
@@ -43,8 +43,9 @@ std::string FindDaemon(const std::string& daemon);
 absl::Status StartDaemon(const std::string& program, const SocketLocation& place,
                          const Settings& settings, const std::string& former_state_dir);
 
-// Why the last daemon that a rank started at `place` failed to start, with the path of its log. The
-// reason comes from the last lines of the log. Empty if it started, or if no start was tried.
+// Returns why the last daemon that a rank started at `place` failed to start, with the path of its
+// log. The reason comes from the last lines of the log. Empty if it started, or if no start was
+// tried.
 std::string StartFailure(const SocketLocation& place);
 
 }  // namespace ranklog::internal

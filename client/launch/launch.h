@@ -24,8 +24,9 @@ struct Starter {
 };
 Starter FindLauncher();
 
-// Which start this is, for an Init() with these settings. `id_given`: the user chose the run id.
-// Counts the calls of Init() in this process per id: each call after the first is a separate start.
+// Describes the start to which an Init() with these settings belongs. `id_given`: the user chose
+// the run id. Counts the calls of Init() in this process per id: each call after the first is a
+// separate start.
 v1::Launch MakeLaunch(const Settings& resolved, bool id_given);
 
 }  // namespace ranklog::internal

@@ -26,7 +26,7 @@ struct Ring {
   std::atomic<uint64_t> durable_controls = 0;
   std::atomic<uint64_t> durable_end = 0;  // all records up to here are done
   std::atomic<bool> attached = false;     // a daemon takes its rows
-  // Since when the daemon has acknowledged none of the rows that it was sent. 0: it owes no answer.
+  // When the current wait for an acknowledgement began. 0: all sent rows are acknowledged.
   std::atomic<std::chrono::steady_clock::duration> unanswered_since{};
   std::atomic<bool> finish_durable = false;  // the daemon has all rows and the end
   std::atomic<bool> given_up = false;        // damaged; nothing more is sent

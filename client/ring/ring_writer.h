@@ -50,8 +50,8 @@ class RingWriter {
 
   // The smallest step that the ring's next row may be given.
   int64_t least_step() const { return least_step_; }
-  // The same by the rows of the thread that has the ring now. Steps grow from row to row of a
-  // thread, but the ring may have belonged to other threads before.
+  // The same, but only for rows of the thread that holds the ring now. Steps never decrease within
+  // a thread, but the ring may have belonged to other threads before.
   int64_t least_step_of_thread() const { return rows_ > lent_rows_ ? least_step_ : lent_step_; }
   // Lends the ring to a thread whose next given step is at least `step`.
   void Lend(int64_t step) {
@@ -62,7 +62,7 @@ class RingWriter {
 
   // True while a thread is in a WriterCall.
   std::atomic<bool> busy = false;
-  std::atomic<uint64_t> controls = 0;  // ever written
+  std::atomic<uint64_t> controls = 0;  // number of controls ever written
   uint32_t steps_word = 0;             // see SharedSteps; set before the first row
 
  private:

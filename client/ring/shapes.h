@@ -21,8 +21,8 @@ struct Shape {
   uint32_t id = 0;  // counts from 1 in the ring; 0: the shape without keys
   std::vector<uint16_t> key_sizes;
   std::string key_bytes;  // of all keys, without separators
-  std::vector<const std::string*>
-      handles;            // handles of the same keys; empty until logged by handles
+  // Handles of the same keys; empty until logged by handles.
+  std::vector<const std::string*> handles;
   Shape* next = nullptr;  // the shape of the row that followed last time
   Shape* same_hash = nullptr;
 

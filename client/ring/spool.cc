@@ -32,7 +32,8 @@ constexpr size_t kTouchedFirst = v1::kSpoolDataOffset + (512 << 10);
 constexpr size_t kTouchStretch = 256 << 10;
 // The risk for a rank without a spool file.
 constexpr char kNoFile[] =
-    "the spool is in unnamed memory, and is lost if this process ends while no daemon answers";
+    "the spool is in anonymous memory; its rows are lost if this process ends before a daemon "
+    "answers";
 
 absl::Status ErrnoStatus(const std::string& doing) {
   const std::string message = absl::StrCat("cannot ", doing, ": ", strerror(errno));

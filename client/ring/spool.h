@@ -25,7 +25,8 @@ class Spool {
   struct Options {
     std::string dir;                            // tried first; empty: only the standard directories
     size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
-    // Of the largest record that must fit; not 0: the ring is as large as the process's first one.
+    // Size of the largest record that must fit. If not 0, the ring is as large as the first ring of
+    // the process.
     size_t record_bytes = 0;
   };
 
@@ -49,7 +50,7 @@ class Spool {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }  // empty for anonymous memory
   const v1::Hello& hello() const { return hello_; }  // without credentials
-  // Why the spool does not lie in the expected place, as text for the user; empty if it does.
+  // Why the spool is not in the expected directory, as text for the user; empty if it is.
   const std::string& notice() const { return notice_; }
 
   // Touches the pages that Create() did not touch, so that threads that log do not take the page

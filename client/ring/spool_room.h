@@ -1,9 +1,9 @@
 // The size of a ring when memory is scarce: only the rule, without the file system.
 //
-// All rings in a file system together take at most a quarter of what would be free without them: a
-// container's /dev/shm has 64 MiB, and other programs need it. The directory is not locked, because
-// a stopped process would then block all others. Instead, a process checks the room, makes its
-// ring, and checks again. If several make rings at once, the last one sees all of them.
+// All rings in a file system together take at most a quarter of what would be free without them.
+// The /dev/shm of a container has 64 MiB, and other programs need it. The directory is not locked,
+// because a stopped process would then block all others. Instead, a process checks the room, makes
+// its ring, and checks again. If several make rings at once, the last one sees all of them.
 
 #ifndef CLIENT_RING_SPOOL_ROOM_H_
 #define CLIENT_RING_SPOOL_ROOM_H_
@@ -27,17 +27,17 @@ struct SpoolRoom {
   bool IsOverfull() const { return used > share; }
 };
 
-// How many bytes of `wanted` a new ring may have, in whole pages; 0 if that is less than `least`.
-// The first ring of each rank takes half of the rank's part; if the number of ranks is unknown,
-// half of what is left. Every other ring takes an eighth of what is left.
+// Returns how large a new ring may be, at most `wanted` bytes, in whole pages; 0 if that is less
+// than `least`. The first ring of each rank takes half of the rank's part; if the number of ranks
+// is unknown, half of what is left. Every other ring takes an eighth of what is left.
 size_t FittingBytes(const SpoolRoom& room, size_t wanted, size_t least,
                     const v1::Identity& identity);
 
 // Shrinks an existing ring of `bytes` until its directory is not overfull. `look` returns the room,
 // this ring included. `shrink` reduces the ring to fewer bytes, but at least `least`. Returns the
 // final size; 0: the ring must leave the directory. After all rings that were made at once have
-// settled, the directory is not overfull. They may get less than the room allows; all may even have
-// to leave.
+// settled, the directory is not overfull. They may get less than the room allows; possibly none of
+// them can stay.
 size_t SettledBytes(size_t bytes, size_t least, const std::function<SpoolRoom()>& look,
                     const std::function<bool(size_t)>& shrink);
 

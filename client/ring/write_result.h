@@ -58,8 +58,8 @@ constexpr size_t LossReasonIndex(WriteResult outcome) {
          1;
 }
 
-// Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
-// RingWriter::reason().
+// Returns why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid:
+// see RingWriter::reason().
 const char* RefusalReason(WriteResult outcome);
 
 // Counts a refused row in the loss counter of the spool. Does nothing for kTaken. A signal handler

@@ -27,18 +27,19 @@
 
 namespace ranklog::internal {
 
-// A value of max_bytes: the text may have any bytes, because it is not sent, or because it must be
-// one of `choices`, a run id or an address.
+// A value of max_bytes: the bytes are not checked here. The text is not sent, or it must be one of
+// `choices`, a run id or an address.
 inline constexpr size_t kNoTextLimit = 0;
 
 struct TextSetting {
   std::string Settings::*member;
   const char* name;
   const char* variables[2];  // the first one that is set counts; the second may be null
-  // A sent text is UTF-8 without zero bytes, and not longer than this, which keeps the Hello well
-  // below its space in the ring. Otherwise it is cut, and has a '?' for each wrong byte.
+  // A text that is sent must be UTF-8 without zero bytes, and at most this long. This keeps the
+  // Hello well below its space in the ring. A longer text is cut, and '?' replaces each invalid
+  // byte.
   size_t max_bytes = kNoTextLimit;
-  absl::Span<const char* const> choices{};  // if not empty: the valid values; unset replaces others
+  absl::Span<const char* const> choices{};  // valid values, if not empty; others count as unset
   const char* refused = "";                 // characters that trackers refuse; '-' replaces each
 };
 
@@ -70,7 +71,7 @@ struct NumberSetting {
   const char* name;      // with its unit
   const char* variable;  // null: it has none of its own
   const char* what;      // what the variable must hold
-  T least, most;         // the nearer one replaces a value outside
+  T least, most;         // a value outside becomes the nearer limit
 };
 
 // Calls visit(number) with each NumberSetting<T>.

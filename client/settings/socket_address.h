@@ -13,7 +13,8 @@ namespace ranklog::internal {
 using v1::kSocketFile;
 inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un has 108 with the zero byte
 
-// Why Settings::address is invalid, as a sentence; empty if it is valid: empty, or unix:PATH.
+// Returns why Settings::address is invalid, as a sentence; empty if it is valid: empty, or
+// unix:PATH.
 std::string AddressError(const std::string& address);
 
 // A socket, and its directory, which must be private to this user.

@@ -26,7 +26,7 @@ struct CallTag {
   int operation;
 };
 
-// For the sender's thread, or a thread that holds the sender off.
+// Use it on the sender's thread, or on a thread that has paused the sender.
 class Connection {
  public:
   explicit Connection(int fd);  // takes ownership of the socket

@@ -1,5 +1,5 @@
-// A daemon's address, with all rings of this process that go there. Connects, starts the daemon if
-// there is none, and reconnects forever.
+// A daemon's address, and all rings of this process that send to it. Connects, starts the daemon if
+// none is running, and reconnects forever.
 
 #ifndef CLIENT_STREAM_ENDPOINT_H_
 #define CLIENT_STREAM_ENDPOINT_H_
@@ -20,7 +20,7 @@
 
 namespace ranklog::internal {
 
-// For the sender's thread, or a thread that holds the sender off.
+// Use it on the sender's thread, or on a thread that has paused the sender.
 class Endpoint {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -36,15 +36,15 @@ class Endpoint {
   // `urgent`, while any answer is expected.
   void Tick(Time deadline, bool urgent, const std::function<bool()>& hurry);
 
-  // When the next Tick() is useful, apart from new rows and new rings.
+  // Time of the next useful Tick(), apart from new rows and new rings.
   Time next_attempt() const { return connection_ != nullptr ? Time::max() : next_attempt_; }
   // A ring is half full, so it should not wait for the next flush.
   bool pressed() const;
-  // The daemon owes an answer, and an urgent Tick() waits for it.
+  // An answer of the daemon is pending, and an urgent Tick() waits for it.
   bool awaits() const {
     return connection_ != nullptr && !lacks_memory_ && (ExpectsSoon() || HasUndurable());
   }
-  // The daemon owes the answer to a ring's Hello.
+  // The reply to a ring's Hello is pending.
   bool attaches() const;
   // No ring is left.
   bool empty() const { return streams_.empty(); }
@@ -89,7 +89,7 @@ class Endpoint {
   Time no_start_before_;
   // Both are kept until a daemon answers.
   std::string start_error_;  // why none could be started
-  std::string start_note_;   // else what was done to start one, to follow why none answers
+  std::string start_note_;   // else what was done to start one; appended to the connection error
   Time next_attempt_;
   Time last_poll_;
   Time hold_since_;  // rows wait for new rings since then; zero: they do not wait

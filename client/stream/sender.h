@@ -57,7 +57,7 @@ class Sender {
   // the process knows nothing else.
   void Stop(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // Why this process sends nothing: its thread could not be started, or it ended because an
+  // Returns why this process sends nothing: its thread could not be started, or it ended because an
   // allocation failed. Null if it sends. The rings stay for the daemon.
   static const char* Trouble();
 

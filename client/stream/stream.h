@@ -15,7 +15,7 @@
 
 namespace ranklog::internal {
 
-// For the sender's thread, or a thread that holds the sender off.
+// Use it on the sender's thread, or on a thread that has paused the sender.
 class RingStream : public CallListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -42,12 +42,12 @@ class RingStream : public CallListener {
   Health health() const { return health_; }
   const std::string& error() const { return error_; }
 
-  // True while an operation is under way that ends without the daemon, or the first answer is
-  // awaited.
+  // True while an operation is in progress that ends without the daemon, or while the first answer
+  // is pending.
   bool expects_soon() const {
     return health_ == Health::kGood && (writing_ || (call_ != nullptr && !attached()));
   }
-  // True while the daemon owes the answer to the Hello.
+  // True while the reply to the Hello is pending.
   bool attaches() const {
     return health_ == Health::kGood && call_ != nullptr && !cancelled_ && !attached() && !done();
   }
@@ -56,7 +56,7 @@ class RingStream : public CallListener {
   // All calls have ended, so Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
   // The ring is no longer needed: the daemon has acknowledged its end, or the ring was damaged and
-  // given up. From such a ring the daemon takes what it can after this process has ended.
+  // given up. The daemon reads what it can from a damaged ring after this process has ended.
   bool done() const {
     return (finished() && !AwaitsDelivery()) || ring_->given_up.load(std::memory_order_relaxed);
   }

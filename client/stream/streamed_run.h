@@ -1,4 +1,4 @@
-// What the sender and its streams need of a run.
+// The interface of a run for the sender and its streams.
 
 #ifndef CLIENT_STREAM_STREAMED_RUN_H_
 #define CLIENT_STREAM_STREAMED_RUN_H_
@@ -14,7 +14,7 @@
 
 namespace ranklog::internal {
 
-// For the sender's thread, or a thread that holds the sender off.
+// Use it on the sender's thread, or on a thread that has paused the sender.
 class StreamedRun {
  public:
   virtual ~StreamedRun() = default;
@@ -25,7 +25,7 @@ class StreamedRun {
   virtual int64_t open_step() const = 0;
 
   virtual void SetLastError(std::string error) = 0;
-  // Why no daemon takes the rows; empty if one does.
+  // Sets the reason why no daemon takes the rows; empty if one does.
   virtual void SetConnectionError(std::string error) = 0;
   // Handles a message from the daemon for one of the run's streams.
   virtual void OnServerMessage(const v1::ServerMessage& message) = 0;

@@ -52,8 +52,8 @@ void ClosingStep::SortByTime(size_t begin) {
 // The texts of the step's primary rows. A later value of a key replaces an earlier one, whether
 // text or number. Adds the keys whose numbers were replaced to `masked`.
 std::vector<model::Text> ClosingStep::MergeTexts(std::set<std::string>* masked) const {
-  std::vector<const model::Text*>
-      latest;  // by first appearance; null: a number has taken its place
+  // By first appearance; null: a number has taken its place.
+  std::vector<const model::Text*> latest;
   absl::flat_hash_map<absl::string_view, size_t> places;  // in `latest`
   for (size_t i = 0; i < primary_rows_; ++i) {
     for (const std::string& key : *step_rows_[i].keys) {

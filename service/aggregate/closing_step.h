@@ -32,7 +32,7 @@ class ClosingStep {
 
   // For the step being closed: its rows, their entries in OpenRows, and their effective times. A
   // row's effective time is its own time, but not earlier than that of the previous row of its
-  // stream, whatever the clock did.
+  // stream, even if the clock was set back.
   std::vector<StepRow> step_rows_;
   std::vector<const OpenRow*> open_rows_;
   std::vector<int64_t> times_us_;

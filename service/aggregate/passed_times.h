@@ -23,7 +23,8 @@ class PassedTimes {
   void Forget(int64_t step) {
     while (marks_.size() > 1 && marks_.front().step < step) marks_.pop_front();
   }
-  // When the primaries passed `step`, which they must have passed. Forgets smaller steps.
+  // Returns the time at which the primaries passed `step`, which they must have passed. Forgets
+  // smaller steps.
   absl::Time Since(int64_t step) {
     Forget(step);
     return marks_.front().time;

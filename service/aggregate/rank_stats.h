@@ -36,8 +36,7 @@ struct RankStats {
   double max = 0;
 
   void Add(uint32_t rank, double value);
-  // Nothing calls it yet: it keeps the statistics of several nodes joinable, and tests hold it to
-  // that.
+  // For statistics over several nodes. So far only tests call it.
   void Merge(const RankStats& other);
   double std() const;  // NaN while count is 0
 

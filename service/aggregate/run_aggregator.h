@@ -21,14 +21,14 @@ namespace ranklog::aggregate {
 
 // One per run. Not thread-safe.
 //
-// When a step closes: every live primary stream has passed it, however long that takes, because the
-// primary rank's rows are the run. And every other live stream has passed it, or `step_wait` is
-// over since the primaries passed it. A stream passes a step by a row with a larger step, by a row
-// that commits the step, by its passed step in AddStream(), or by its end. No step closes before
-// the first primary stream joins.
+// A step closes when every live primary stream has passed it, however long that takes: the primary
+// rank's rows are the run. Every other live stream must also have passed it, or `step_wait` must
+// have elapsed since the primaries passed it. A stream passes a step by a row with a larger step,
+// by a row that commits the step, by its passed step in AddStream(), or by its end. No step closes
+// before the first primary stream joins.
 //
 // Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
-// stream is silent if it has brought no row, or none above the last row made since a wait for it
+// stream is silent if it has sent no row, or no row above the run's last row since a wait for it
 // timed out. A step waits for a silent stream only until both of these are over:
 //
 //   first_row_wait  from the first step that the primaries passed, or from when the stream joined.
@@ -66,11 +66,11 @@ namespace ranklog::aggregate {
 // name, its value stays.
 //
 // Metrics that differ between ranks: from the first row of the run, replays included, at which two
-// ranks logged different numbers. NaN equals NaN. Up to there, each statistic is either the value
-// itself or says nothing. The run's shapes show which metrics have differed, so a restarted daemon
-// continues with the same ones; for this reason, a metric also counts as different if the primary
-// logs one of its statistics itself. JoinPlanner::kMaxChanges limits how often metrics may begin to
-// differ.
+// ranks logged different numbers. NaN equals NaN. Before that row, each statistic would equal the
+// value or carry no information. The run's shapes show which metrics have differed, so a restarted
+// daemon continues with the same ones; for this reason, a metric also counts as different if the
+// primary logs one of its statistics itself. JoinPlanner::kMaxChanges limits how often metrics may
+// begin to differ.
 class RunAggregator {
  public:
   struct Options {
@@ -78,7 +78,7 @@ class RunAggregator {
     absl::Duration step_wait = absl::Seconds(30);
     // Both waits are at most `step_wait`. A launcher starts its processes within seconds.
     absl::Duration first_row_wait = absl::Seconds(5);
-    // Rows that ranks log at the same moment are read within 0.4 s of one another: clients send
+    // Rows that ranks log at the same moment are read within 0.4 s of one another. Clients send
     // every 100 ms, the store commits every 50 ms, and the aggregate loop reads every 250 ms.
     absl::Duration silent_wait = absl::Seconds(1);
   };
@@ -97,7 +97,7 @@ class RunAggregator {
   // must ascend. A row with a smaller step than the previous one, or with an undefined shape, is
   // left out and counted as late.
   void AddRows(int64_t stream, const model::Batch& batch);
-  // The rows of a stream up to `through` that were not added are not in the store.
+  // Marks the rows of a stream up to `through` that were not added as missing from the store.
   void SkipRows(int64_t stream, uint64_t through);
   // No further stream will join: rows that wait for a missing primary are consumed. AddStream()
   // reverts this.
@@ -105,7 +105,8 @@ class RunAggregator {
 
   // Closes the steps that can be closed at `now` (a steady clock).
   Aggregated Advance(absl::Time now);
-  // When Advance() must be called again even without new input. Infinite future: never.
+  // Returns the time at which Advance() must be called again even without new input. Infinite
+  // future: never.
   absl::Time NextDeadline() const;
 
   // The memory held for open steps, in units of a double. While it is too large, the caller must

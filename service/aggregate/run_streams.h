@@ -42,10 +42,10 @@ class RunStreams {
   int64_t NextPrimaryStep(int64_t last_step);
   // Consumes the other streams' rows below `step`, or all of them.
   void ConsumeOthersBelow(int64_t step, bool every, int64_t last_step);
-  // The row of `step` is made. Rows consumed for it earlier had no part in it, so they are late,
-  // unless a later process of the rank has logged the step again.
+  // Called when the row of `step` is made. Rows that were consumed for it earlier are not in it, so
+  // they are late, unless a later process of the rank has logged the step again.
   void SettlePassed(int64_t step);
-  // Forgets the consumed rows of all streams: no stream is left that could bring their steps.
+  // Forgets the consumed rows of all streams: no remaining stream can have rows at their steps.
   void ForgetAllPassed();
 
   // The streams whose position or counts have changed since the last call.

@@ -1,4 +1,4 @@
-// Until when a step that the primaries have passed waits for other ranks.
+// Determines how long a step that the primaries have passed waits for other ranks.
 
 #ifndef SERVICE_AGGREGATE_STEP_WAIT_H_
 #define SERVICE_AGGREGATE_STEP_WAIT_H_
@@ -27,12 +27,12 @@ class StepWait {
   void BeginAttempt() { started_ = absl::InfiniteFuture(); }
   // The primaries have passed all steps up to `step`.
   void Passed(int64_t step, absl::Time now) { passed_times_.Passed(step, now); }
-  // No step below `step` will wait any more.
+  // Steps below `step` no longer wait.
   void Forget(int64_t step) { passed_times_.Forget(step); }
 
-  // Until when `step`, at which the primaries have a row and which they have passed, waits for
-  // `others` and for ranks without a stream. Infinite past if all have passed it. Streams of
-  // attempts after `attempt` are not waited for.
+  // The deadline of the wait of `step` for `others` and for ranks without a stream. The primaries
+  // must have a row at `step`, and must have passed it. Infinite past if all have passed it.
+  // Streams of attempts after `attempt` are not waited for.
   absl::Time Until(int64_t step, uint32_t attempt, const std::vector<StreamRows*>& others,
                    bool absent_ranks, absl::Time now);
   // The wait is over: streams that have not passed `step` are silent from now on.

@@ -38,7 +38,7 @@ namespace ranklog::aggregate {
 //   3. a live run here whose primary rank is not above this rank, or not chosen yet
 //   4. a run here of the same start in which this rank had no part, even if it has ended, with a
 //      primary rank not above this rank
-//   5. the run that it had before, at the same place of the node (a restart)
+//   5. the run that it had before, with the same local rank and local world size (a restart)
 //   6. a new run
 model::RunAssignment Assign(const model::Session& session, absl::Span<const model::JobRun> runs);
 

@@ -19,7 +19,7 @@ inline constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kEveryStep = std::numeric_limits<int64_t>::max();
 
 // A row that was consumed although its step may still become a row of the run: a primary stream may
-// bring that step late.
+// still log that step.
 struct PassedRow {
   int64_t step;
   uint64_t seq;

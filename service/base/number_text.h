@@ -1,4 +1,4 @@
-// Numbers in texts for users. For programs, use deliver/json_writer.h.
+// Formats numbers for users. For programs, use deliver/json_writer.h.
 
 #ifndef SERVICE_BASE_NUMBER_TEXT_H_
 #define SERVICE_BASE_NUMBER_TEXT_H_

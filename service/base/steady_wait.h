@@ -13,8 +13,8 @@
 
 namespace ranklog {
 
-// Replaces absl::Mutex::AwaitWithTimeout(), which in Debian's Abseil waits for a time of the wall
-// clock: if that clock is set back by a day, the wait lasts a day longer.
+// Replaces absl::Mutex::AwaitWithTimeout(), which in Debian's Abseil uses the wall clock. If that
+// clock is set back by a day, the wait lasts a day longer.
 //
 // Belongs to one mutex. A thread that changes the condition calls Wake(), with or without the
 // mutex.

@@ -1,6 +1,6 @@
 // Checks for UTF-8, and conversion to it. Needed for bytes from outside: readers of Protobuf and
-// JSON reject a string that is not UTF-8. The library utfcpp would save 25 lines, for a further
-// package, and checks slower (client/base/keys.h).
+// JSON reject a string that is not UTF-8. The utfcpp library would save 25 lines, but would add a
+// package and is slower (client/base/keys.h).
 
 #ifndef SERVICE_BASE_UTF8_H_
 #define SERVICE_BASE_UTF8_H_

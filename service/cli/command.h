@@ -22,8 +22,8 @@ class StoreReader;
 namespace ranklog::cli {
 
 // Waits up to two seconds in all for runs whose ranks ended at most some seconds ago, while a
-// daemon still makes their last rows. Reads the runs again that it waited for. Costs one query for
-// each running run, and nothing else if no wait is needed.
+// daemon still makes their last rows. Rereads the runs that it waited for. Costs one query for each
+// running run, and nothing else if no wait is needed.
 absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
                        std::vector<model::Run>* runs);
 // The same for one run. Returns its new state.

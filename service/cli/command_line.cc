@@ -144,7 +144,7 @@ std::string CheckCount(const std::string& text) {
 }
 
 std::string CheckNotEmpty(const std::string& text) {
-  return text.empty() ? "the text is empty" : "";
+  return text.empty() ? "the value is empty; is a shell variable unset?" : "";
 }
 
 absl::Status WrongUsage(const std::string& message) {

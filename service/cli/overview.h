@@ -70,7 +70,7 @@ storage::Queue QueueOf(const Overview& overview, const std::string& kind);
 // The daemon's figures for a tracker, if a daemon runs.
 DaemonStatus::Destination TrackerFiguresOf(const Overview& overview, const std::string& kind);
 
-// The time since then. Not negative, even if the clock was set back.
+// The time since `unix_us`. Not negative, even if the clock was set back.
 absl::Duration Since(int64_t unix_us);
 absl::Duration Uptime(const DaemonStatus& daemon);
 
@@ -78,7 +78,7 @@ absl::Duration Uptime(const DaemonStatus& daemon);
 std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>> SetApart(
     const Overview& overview);
 
-// Why the daemon cannot store rows; empty: it can, or no daemon runs.
+// Returns why the daemon cannot store rows; empty if it can, or if no daemon is running.
 std::string StoreTroubleOf(const Overview& overview);
 
 // Describes the state of a daemon that does not answer at its address.

@@ -1,4 +1,4 @@
-// What `ranklog status --json` prints; service/json.md describes it.
+// The output of `ranklog status --json`; service/json.md describes it.
 
 #ifndef SERVICE_CLI_STATUS_JSON_H_
 #define SERVICE_CLI_STATUS_JSON_H_

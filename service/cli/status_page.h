@@ -1,4 +1,4 @@
-// What `ranklog status` prints for people.
+// The output of `ranklog status` for people.
 
 #ifndef SERVICE_CLI_STATUS_PAGE_H_
 #define SERVICE_CLI_STATUS_PAGE_H_

@@ -1,4 +1,4 @@
-// The runs that `ranklog sync` is about.
+// The runs that `ranklog sync` delivers.
 
 #ifndef SERVICE_CLI_SYNC_CHOICE_H_
 #define SERVICE_CLI_SYNC_CHOICE_H_
@@ -24,7 +24,7 @@ class SyncChoice {
   struct Flags {
     std::vector<std::string> runs;
     std::string project;
-    std::string slurm_job;  // leaves out running runs of other jobs; empty: does not
+    std::string slurm_job;  // if not empty, running runs of other jobs are left out
   };
 
   explicit SyncChoice(const Flags& flags) : flags_(flags) {}

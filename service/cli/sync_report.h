@@ -1,4 +1,4 @@
-// What `ranklog sync` prints while it waits and at its end.
+// The output of `ranklog sync` while it waits and at its end.
 
 #ifndef SERVICE_CLI_SYNC_REPORT_H_
 #define SERVICE_CLI_SYNC_REPORT_H_

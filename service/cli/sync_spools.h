@@ -1,4 +1,4 @@
-// Gets the rows that dead ranks left in their spools into the store, for `ranklog sync`.
+// Drains the spools of dead ranks into the store, for `ranklog sync`.
 
 #ifndef SERVICE_CLI_SYNC_SPOOLS_H_
 #define SERVICE_CLI_SYNC_SPOOLS_H_
@@ -21,8 +21,8 @@ class SyncSpools {
   // Whether a rank has ended since the last Take() and left a spool.
   bool AnyNew() const;
 
-  // Gets the rows of dead ranks stored: by this process if it holds the lock of the state
-  // directory, or else by the daemon that holds the store and may be starting.
+  // Stores the rows of dead ranks if this process holds the lock of the state directory. Otherwise
+  // waits for the daemon that holds the store, or is starting, to store them.
   absl::Status Take(bool holds_lock);
 
   // Fails if rows are left in a spool, because they are not delivered.

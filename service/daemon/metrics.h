@@ -46,8 +46,8 @@ void AddProcess(MetricValues* figures);
 // The text that MetricsServer answers. For tests, which need no port and no HTTP client with it.
 std::string MetricsText(const MetricValues& figures);
 
-// Answers `GET /metrics` on loopback, on its own threads. Any user of the node may ask. The answer
-// contains numbers, kinds of destinations and versions, but no names of runs.
+// Answers `GET /metrics` on loopback, on its own threads. Any user of the node may read them. The
+// answer contains numbers, kinds of destinations and versions, but no names of runs.
 class MetricsServer {
  public:
   // `port` 0 selects any free port. `figures` is called for each request, on a thread of the

@@ -1,4 +1,4 @@
-// Opens the daemon's store, also after damage.
+// Opens the daemon's store, and replaces a damaged one.
 
 #ifndef SERVICE_DAEMON_OPEN_STORE_H_
 #define SERVICE_DAEMON_OPEN_STORE_H_

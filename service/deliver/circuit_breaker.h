@@ -43,8 +43,8 @@ class CircuitBreaker {
   void OpenFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   // The `why` of the last Failed(), if there was no answer since; else empty.
   std::string why() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Number of Answered() calls. A caller that fails twice while others got answers in between is at
-  // fault itself. It should not open the breaker for the others.
+  // Number of Answered() calls. If a caller fails twice while others got answers in between, the
+  // fault is its own. It should not open the breaker for the others.
   uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -38,7 +38,7 @@ std::string Excerpt(absl::string_view text);
 // Describes the answer for users: the code and the start of its text, or the transport's error.
 std::string Explain(const absl::StatusOr<HttpResponse>& answer);
 
-// Part of each error that only a person can end. What the person can do follows it.
+// Part of each error that a person must resolve. Advice for that person follows it.
 inline constexpr char kToContinue[] = "; to continue, ";
 
 // Whether the error of a delivery has kToContinue.

@@ -22,8 +22,8 @@ struct HttpRequest {
   std::string basic_password;
   std::string body;   // body of the POST
   bool gzip = false;  // compress the body
-  // Environment of the job, by name: http_proxy and similar, RANKLOG_ALLOW_HTTP. nullopt: the
-  // daemon's own environment applies.
+  // Environment of the job, by name: http_proxy and similar, CURL_CA_BUNDLE and similar,
+  // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
   absl::Duration timeout = absl::Seconds(30);
   // Limit for the body of the answer; deliveries need less than a tenth.

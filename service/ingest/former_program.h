@@ -13,9 +13,9 @@
 namespace ranklog::ingest {
 
 // kUnavailable if the process `peer` ran another program before, by exec(), and a stream of that
-// program has not ended yet. The rows of that program must be stored first, so the registry learns
-// that its process was replaced. `began_us` is v1::Identity::began_us of the current program;
-// `peer` may be null.
+// program has not ended yet. The rows of that program must be stored first, so this function marks
+// that stream in the registry as replaced. `began_us` is v1::Identity::began_us of the current
+// program; `peer` may be null.
 absl::Status CheckFormerProgram(const model::StreamKey& key, const Peer* peer, uint64_t began_us,
                                 StreamRegistry& registry);
 

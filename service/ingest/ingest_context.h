@@ -36,8 +36,8 @@ struct IngestCounters {
   std::atomic<uint64_t> orphans{0};        // rings drained after the death of their rank
   std::atomic<uint64_t> orphan_rows{0};    // rows found in them
   std::atomic<uint64_t> damaged_rings{0};  // readable only in part, and set aside
-  std::atomic<uint64_t> unreadable_rings{
-      0};  // left unchanged, for example because of another version
+  // Left unchanged, for example because of another version.
+  std::atomic<uint64_t> unreadable_rings{0};
 };
 
 // The objects that the RPCs use. All of them outlive the gRPC server.

@@ -62,7 +62,7 @@ struct JobStart {
   bool has_ring = false;        // it has the session's ring
   bool has_process = false;     // it has another ring of the session's Init()
   bool has_rank = false;        // it has had another process of the rank
-  bool rank_alive = false;      // one of these processes lives
+  bool rank_alive = false;      // one of these processes is alive
   bool rank_finished = false;   // the last of these processes has finished
   bool rank_in_launch = false;  // one of them belonged to the session's launch
   uint32_t rank_restart = 0;    // the launcher's restart number of the last of them
@@ -72,9 +72,9 @@ struct JobStart {
   bool has_batch_job = false;   // it has the session's step of its batch job
   bool has_batch = false;       // it has any step of that batch job
   uint32_t requeue = 0;         // the highest requeue number of that step
-  // The launcher is not visible, neither for this job nor for the session. They may be one launch:
-  // all ranks of this job have finished well, one of them began within a minute of the session, and
-  // the world is as large.
+  // The launcher is visible neither for this job nor for the session, but both may be one launch.
+  // All ranks of this job have finished successfully, one of them began within a minute of the
+  // session, and the world sizes are equal.
   bool may_be_one = false;
 };
 
@@ -159,7 +159,8 @@ struct Run {
   std::string reason;    // why it crashed
   std::string notice;    // a message for the user about the start that made it; may be empty
   bool refused = false;  // `resume` did not allow that start
-  // All starts of it here were to continue an existing run, so the run must exist at the tracker.
+  // All its starts on this node had to continue an existing run, so the run must exist at the
+  // tracker.
   bool must_be_there = false;
   uint64_t rows = 0;       // made so far; also the next row's index
   int64_t last_step = -1;  // the last closed step: that of the last row made, replays included

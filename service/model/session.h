@@ -106,8 +106,8 @@ struct Session {
 //                      - a name of the launch is longer than 256 bytes
 absl::Status Validate(const Session& session);
 
-// Rows of one stream that are not in the store: rows that the rank's Log() refused, by reason, and
-// rows that were acknowledged into an earlier store which was lost.
+// Rows of one stream that are not in the store. They are the rows that the rank's Log() refused, by
+// reason, and the acknowledged rows of an earlier store that was lost.
 struct Losses {
   uint64_t ring_full = 0;
   uint64_t invalid = 0;  // a key or a value cannot be logged

@@ -83,7 +83,7 @@ class AggregateLoop {
   // next deadline.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Time since the last sign of life of the loop's thread; see base/pulse.h.
+  // Time since the last beat of the loop's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:

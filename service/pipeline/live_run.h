@@ -83,7 +83,7 @@ class LiveRun {
 
   // The run had ended when it was opened, and no stream has joined since: there is nothing to do.
   bool over() const { return run_.state != model::RunState::kRunning && shapes_.empty(); }
-  // When the next round is due without a notification.
+  // Time at which the next round is due without a notification.
   absl::Time NextDeadline() const { return deadline_; }
   size_t open_values() const { return aggregator_->open_values(); }
   const model::Run& run() const { return run_; }

@@ -80,7 +80,7 @@ class StoreLoop {
                              bool urgent = true) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether max_queued_bytes are queued. Readers of streams should pause while it is true.
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Time since the last sign of life of the loop's thread; see base/pulse.h.
+  // Time since the last beat of the loop's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
   // False: the store's file was removed. No write is answered any more until Stop().
   bool store_in_place() const { return store_->InPlace(); }
@@ -129,8 +129,8 @@ class StoreLoop {
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
   bool retrying_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool needs_checkpoint_ ABSL_GUARDED_BY(mutex_) =
-      false;  // there were commits since the last checkpoint
+  // There were commits since the last checkpoint.
+  bool needs_checkpoint_ ABSL_GUARDED_BY(mutex_) = false;
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   absl::StatusCode outcome_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;  // of the last commit
   Pulse pulse_;

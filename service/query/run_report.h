@@ -86,8 +86,8 @@ std::vector<std::string> UnnamedTexts(const RunReport& report);
 // "run RUN is stopped: WHY". For a run that is stopped.
 std::string StoppedText(const RunReport& report);
 
-// For ranks whose rings could not be read completely: "rows may be missing, nobody knows how many:
-// REASON (run RUN)".
+// For ranks whose rings could not be read completely: "rows may be missing (number unknown): REASON
+// (run RUN)".
 std::vector<std::string> UnreadTexts(const RunReport& report);
 
 // The object of `ranklog runs --json`, an interface for scripts.

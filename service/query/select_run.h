@@ -20,7 +20,7 @@ inline constexpr char kRunHelp[] =
 // Order of precedence:
 //   1. an id
 //   2. a name
-//   3. a job id, whose runs have a number behind it (strategies node and all: job-0, job-1)
+//   3. a job id, to which its runs append a number (strategies node and all: job-0, job-1)
 //   4. the beginning of an id
 //
 //   kNotFound         no run matches; the message lists the runs of that name in other projects,
@@ -29,7 +29,7 @@ inline constexpr char kRunHelp[] =
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project);
 
-// Whether `text` is more of the run than the beginning of its id.
+// Whether `text` names the run by more than the beginning of its id.
 bool NamesWholeRun(const model::Run& run, const std::string& text);
 
 }  // namespace ranklog::query

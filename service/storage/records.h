@@ -23,13 +23,13 @@ extern const char kSelectRunOwner[];
 extern const char kSelectReplayOwner[];
 inline constexpr char kReplaysOf[] = "replays of ";  // prefix of the run's owner
 
-// Whether a stream's process called Init() within a minute of the session's process: by the boot's
-// clock, or, if the boots differ, by the wall clock. ?2 is the session's init_us, ?3 boot_id, ?4
-// began_us.
+// Whether a stream's process called Init() within a minute of the session's process. Within a boot,
+// the boot clock is compared, otherwise the wall clock. The parameters are of the session: ?2 is
+// init_us, ?3 boot_id, ?4 began_us.
 extern const char kBeganTogether[];
-// Whether a stream belongs to the session's start: both have the same launch; or, if the launcher
-// is not visible, both began together in worlds of equal size. ?2 to ?4 as above; ?5 is the
-// launch's id, ?6 restart, ?7 requeue, ?8 unseen, ?9 the world size.
+// Whether a stream belongs to the session's start: both have the same launch. If the launcher is
+// not visible, both must have begun together in worlds of equal size. ?2 to ?4 are as above. ?5 is
+// the id of the launch, ?6 restart, ?7 requeue, ?8 unseen, ?9 the world size.
 std::string SameStartCondition();
 
 // The columns of the losses in the order of model::kLossReasons, separated by commas, each as

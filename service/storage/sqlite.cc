@@ -12,8 +12,8 @@
 namespace ranklog::storage {
 namespace {
 
-constexpr int kBusyTimeoutMs =
-    5000;  // recovery or a checkpoint of another connection ends long before
+// Recovery or a checkpoint of another connection ends long before.
+constexpr int kBusyTimeoutMs = 5000;
 
 // The last error of the file system. Asks the VFS first, because sqlite3_system_errno() does not
 // have the error of a failed COMMIT. But only sqlite3_system_errno() has the error of a failed

@@ -108,8 +108,8 @@ class Database {
 
   std::string path_;
   Handle handle_;
-  absl::flat_hash_map<std::string, Statement>
-      statements_;  // after handle_: finalized before it closes
+  // After handle_: finalized before it closes.
+  absl::flat_hash_map<std::string, Statement> statements_;
 };
 
 // The Status for a result code of `handle`; OK for SQLITE_OK, ROW and DONE. `doing` starts the

@@ -50,7 +50,7 @@ using model::RunAssignment;
 //   kFailedPrecondition  no transaction is open
 //   kNotFound            the stream or run does not exist
 // After kInvalidArgument and kNotFound, the call had no effect, and the transaction can continue.
-// Any other error of a call dooms the transaction: Commit() will return that error.
+// After any other error, the transaction has failed, and Commit() returns that error.
 class Store {
  public:
   struct Options {
@@ -140,10 +140,10 @@ class Store {
   absl::Status EndStream(int64_t stream, model::StreamState state, int32_t exit_code,
                          absl::string_view reason, int64_t now_us);
 
-  // The results of the aggregation: these append rows to a run, and record how far each stream was
-  // used. batch.first must be the run's `rows`, and shapes must be defined before. The errors are
-  // those of DefineShape() and Append(). Unlike there, rows that are already stored are
-  // kInvalidArgument.
+  // The next functions store the results of the aggregation. They append rows to a run, and record
+  // how far each stream was used. batch.first must be the run's `rows`, and shapes must be defined
+  // before. The errors are those of DefineShape() and Append(). Unlike there, rows that are already
+  // stored are kInvalidArgument.
   absl::Status DefineRunShape(int64_t run, uint32_t shape, absl::Span<const std::string> keys);
   absl::Status AppendRunRows(int64_t run, const model::Batch& batch);
   // The same for replays; batch.first must be the run's `replays`.

@@ -83,8 +83,8 @@ class StoreReader {
   absl::StatusOr<std::vector<model::StoredUpdate>> Updates(int64_t run, int64_t after_id);
 
   absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
-  absl::StatusOr<std::vector<model::Delivery>>
-  PendingDeliveries();  // not complete, oldest run first
+  // Not complete, oldest run first.
+  absl::StatusOr<std::vector<model::Delivery>> PendingDeliveries();
   absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
   // By kind; only kinds with waiting rows. Costs two short queries for each waiting run.
   absl::StatusOr<std::vector<Queue>> Queues();

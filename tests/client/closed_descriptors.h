@@ -8,7 +8,8 @@
 
 namespace ranklog::testing {
 
-// Closes the descriptors 0, 1 and 2 while it lives, as a program has that is started by `2>&-`.
+// Closes the descriptors 0, 1 and 2 during its lifetime, as for a program that is started with
+// `2>&-`.
 class ClosedDescriptors {
  public:
   ClosedDescriptors() {

@@ -75,10 +75,10 @@ TEST_F(UserMessagesTest, RowsInMemoryAreReportedLost) {
   UserMessages messages = Make();
   UserMessages::Facts facts = Ended(UserMessages::Facts::End::kSpooled);
   facts.unconnected = "no daemon";
-  facts.spool_notice = "no room; the spool is in unnamed memory";
+  facts.spool_notice = "no room; the spool is in anonymous memory";
   facts.rows_in_memory = true;
   EXPECT_TRUE(messages.PrintDue(UserMessages::Time(seconds(1)), facts));
-  EXPECT_THAT(lines_, ElementsAre("no room; the spool is in unnamed memory",
+  EXPECT_THAT(lines_, ElementsAre("no room; the spool is in anonymous memory",
                                   "run job: 60 of 100 rows of this rank are durable, the rest is "
                                   "lost with this process: no daemon"));
 }
@@ -274,7 +274,7 @@ TEST_F(UserMessagesTest, ReportsRefusedRowsWithReasons) {
 TEST_F(UserMessagesTest, PrintsSpoolNoticeOnce) {
   UserMessages messages = Make();
   UserMessages::Facts facts;
-  facts.spool_notice = "no room; the spool is in unnamed memory";
+  facts.spool_notice = "no room; the spool is in anonymous memory";
   EXPECT_THAT(Said(messages, facts), ElementsAre(facts.spool_notice));
   EXPECT_THAT(Said(messages, facts), IsEmpty());
 }

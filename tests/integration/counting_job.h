@@ -27,9 +27,9 @@ class CountingJob {
   uint64_t returned() const { return counter_->returned.load(); }
   uint64_t refused() const { return counter_->refused.load(); }
   bool WaitForReturned(uint64_t rows) const;
-  // The rank logs so many rows more, and waits again.
+  // Lets the rank log `rows` more rows. Then it waits again.
   void LogMore(uint64_t rows) { counter_->limit += rows; }
-  // Tells the rank to finish. Returns its exit code.
+  // Lets the rank finish. Returns its exit code.
   int Finish();
 
   // Checks that the store has every row for which Log() returned true, exactly once and in order.

@@ -114,7 +114,7 @@ TEST_F(OrphanSpoolTest, LiveUnnamedSpoolIsReported) {
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   const auto unnamed =
       AllOf(HasSubstr("rank 0 of job: "), HasSubstr("/proc/none"),
-            HasSubstr("; the spool is in unnamed memory, and is lost if this process"));
+            HasSubstr("; the spool is in anonymous memory, and is lost if this process"));
   const std::vector<std::vector<std::string>> commands = {
       {"runs"}, {"status"}, {"show", "job"}, {"doctor"}};
   for (const auto& command : commands) EXPECT_THAT(Said(command), unnamed) << command.front();
@@ -122,7 +122,7 @@ TEST_F(OrphanSpoolTest, LiveUnnamedSpoolIsReported) {
   counting.rank().Kill();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   for (const auto& command : commands) {
-    EXPECT_THAT(Said(command), Not(HasSubstr("in unnamed memory"))) << command.front();
+    EXPECT_THAT(Said(command), Not(HasSubstr("in anonymous memory"))) << command.front();
   }
 }
 
@@ -238,7 +238,7 @@ TEST_F(OrphanSpoolTest, MissingSpoolDirectoryIsReported) {
   rank.insert(rank.end(), {TELLING_RANK, "50"});
   options.environment["RANKLOG_QUIET"] = "0";
   EXPECT_THAT(RunToEnd(rank, options).output,
-              AllOf(HasSubstr("the spool is in unnamed memory"),
+              AllOf(HasSubstr("the spool is in anonymous memory"),
                     HasSubstr("the rest is lost with this process")));
 }
 

@@ -274,7 +274,7 @@ class Model:
         """The possible ends of the run: state, exit code (None: any), whether there is a reason."""
         # service/json.md: "`failed` (exit code not 0), `crashed`"; runs.md: "If a rank was restarted, its last process decides how
         # the run ends"; spool_format.md: "In a ring of a forked child, `finished` is 1 from the start. A helper process is often killed
-        # when it is done, and its end says nothing about the run". live_run.h: "the primary's code comes before others"
+        # when it is done, so its end has no meaning for the run". live_run.h: "the primary's code comes before others"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
         ends = [last[primary], *(process for rank, process in last.items() if rank != primary)]
         return {self.ended_by(how) for how in itertools.product(*(self.ends_of(process) for process in ends))}

@@ -48,7 +48,7 @@ class DaemonLife {
   void Update(const v1::UpdateRequest& request, ingest::Answer answer);
   void Finish(const v1::FinishRequest& request, ingest::Answer answer);
 
-  // Runs one step of one of its threads. Returns how long there is nothing to do.
+  // Runs one step of one of its threads. Returns the time until the next step.
   absl::Duration Step();
   // Returns false if it died in the middle of a step.
   bool works() const { return !*dead_ && !surroundings_.vfs->frozen(); }

@@ -36,7 +36,7 @@ class Link final : public ingest::AttachSession::Call, public std::enable_shared
   void Send(const v1::ClientMessage& message);
   // The rank receives nothing more. Messages in flight may still reach the daemon.
   void LetGo();
-  // Breaks the connection. The rank learns of it after a while.
+  // Breaks the connection. The rank detects it after a while.
   void Break();
 
   void Read() override;

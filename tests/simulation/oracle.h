@@ -1,4 +1,4 @@
-// Knows every row that was logged, and judges what became of it.
+// Records every row that was logged, and checks what became of it.
 
 #ifndef TESTS_SIMULATION_ORACLE_H_
 #define TESTS_SIMULATION_ORACLE_H_

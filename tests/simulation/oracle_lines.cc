@@ -65,8 +65,8 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
     if (lines_[line].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
     lines_[line] = std::move(members);
   }
-  const auto deliveries =
-      reader.Deliveries(run.id);  // a temporary would not outlive the loop's head
+  // A temporary would not outlive the loop's head.
+  const auto deliveries = reader.Deliveries(run.id);
   for (const model::Delivery& delivery : *deliveries) {
     if (delivery.refused_rows != refused) {
       Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");

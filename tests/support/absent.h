@@ -1,5 +1,5 @@
-// What a test does when this machine lacks a part that the test needs, such as a reference program
-// or a privilege.
+// Skips or fails a test if this machine lacks something that the test needs, such as a reference
+// program or a privilege.
 
 #ifndef TESTS_SUPPORT_ABSENT_H_
 #define TESTS_SUPPORT_ABSENT_H_

@@ -12,8 +12,8 @@
 namespace ranklog::trainer {
 namespace {
 
-constexpr absl::Duration kTerminalPause =
-    absl::Milliseconds(100);                            // shorter intervals are unreadable
+// Shorter intervals are unreadable.
+constexpr absl::Duration kTerminalPause = absl::Milliseconds(100);
 constexpr absl::Duration kLogPause = absl::Seconds(5);  // a minute is a dozen lines of a log
 // For an estimate of the time left: the first steps are slower than the others.
 constexpr int64_t kEnoughSteps = 10;

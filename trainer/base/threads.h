@@ -8,9 +8,9 @@ namespace ranklog::trainer {
 // Whether the value of OMP_NUM_THREADS or the like gives a number of threads, as OpenMP reads it.
 bool IsThreadCount(const char* value);
 
-// Lets this process compute with one thread, unless OMP_NUM_THREADS gives a number: a machine has a rank
-// per core or GPU, and more threads only compete for the cores. Call it before the first tensor is
-// made.
+// Limits this process to one computing thread, unless OMP_NUM_THREADS gives a number. A machine has
+// a rank per core or GPU, so more threads would only compete for the cores. Call it before the
+// first tensor is made.
 void LimitThreads();
 
 }  // namespace ranklog::trainer

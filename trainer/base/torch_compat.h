@@ -34,8 +34,8 @@ inline int& PrintedSeverity() {
 #endif
 }
 
-// Hides LibTorch's messages while it connects: our own report why a rank cannot connect, and it
-// would print each attempt as well. Afterwards its errors are printed, because a thread of NCCL may
+// Hides LibTorch's messages while it connects. It would print each attempt, and our own messages
+// report why a rank cannot connect. Afterwards its errors are printed, because a thread of NCCL may
 // have no other way to report them. glog would also print the errors that are thrown.
 // TORCH_CPP_LOG_LEVEL overrides all this, as in PyTorch.
 class QuietConnection {

@@ -31,9 +31,9 @@ struct Checkpoint {
   // The loss of that step before its update: nats per token, the mean over the ranks. NaN: unknown.
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   SamplerPosition sampler = {};
-  std::map<std::string, std::string> options =
-      {};                  // the options of its training, by the flags' names
-  at::Tensor random = {};  // (ranks, bytes), uint8: see RandomState()
+  // The options of its training, by the flags' names.
+  std::map<std::string, std::string> options = {};
+  at::Tensor random = {};                          // (ranks, bytes), uint8: see RandomState()
   std::map<std::string, at::Tensor> tensors = {};  // of model and optimizer: see AddState()
 
   int64_t world_size() const { return random.size(0); }

@@ -12,8 +12,8 @@
 
 namespace ranklog::trainer {
 
-// A rise of the train loss by more than this many nats per token shows that the weights are spoilt:
-// the probability of each token falls to a seventh.
+// A rise of the train loss by more than this many nats per token shows that the training has
+// diverged: the probability of each token falls to a seventh.
 constexpr double kLossRise = 2;
 
 // The same, for a loss that is the mean over `tokens` tokens. The spread of such a mean is

@@ -13,7 +13,7 @@ namespace ranklog::trainer {
 
 // A text to train on: the bytes of its files, one after another; gzipped files are unpacked.
 struct Text {
-  std::string name;  // its place, for messages
+  std::string name;  // its location, for messages
   std::vector<std::string> files;
 };
 

@@ -24,8 +24,7 @@ struct GptShape {
 //
 // tiny, small  the vocabulary of the text, and a context of `seq_len`
 // gpt2         12 layers, 12 heads, width 768, context 1024, 50257 tokens, as published. A text
-// with
-//              fewer tokens uses the first ones.
+//              with fewer tokens uses the first ones.
 //
 // `pad_vocabulary` rounds the vocabulary up to a multiple. GPUs multiply matrices faster if it is
 // a multiple of 64.

@@ -50,8 +50,8 @@ class Ddp {
  private:
   ProcessGroup* const group_;  // outlives this object
   bool sync_ = true;
-  std::shared_ptr<c10d::Reducer>
-      reducer_;  // shared with the gradient hooks; null in a group of one
+  // Shared with the gradient hooks; null in a group of one.
+  std::shared_ptr<c10d::Reducer> reducer_;
 };
 
 }  // namespace ranklog::trainer

@@ -41,8 +41,8 @@ class PeerWatch {
   // Call it as each collective begins, from any thread. Costs nothing.
   void CountCollective();
 
-  // Why `rank` counts as lost: it failed, or had no heartbeat for `silence`. Empty while it is
-  // alive. Throws what the store throws.
+  // Returns why `rank` counts as lost: it failed, or had no heartbeat for `silence`. Empty while it
+  // is alive. Throws what the store throws.
   std::string Lost(int rank, absl::Duration silence = kSilence) const;
 
   // Publishes `error` as the failure of this rank, for the others' Blame(). Does not throw.

@@ -23,11 +23,11 @@ struct Gpus {
 // Asks the CUDA driver, without reserving memory on a GPU.
 Gpus FindGpus();
 
-// How many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
+// Returns how many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
 //   kFailedPrecondition  no GPU is usable; the message contains the reason
 absl::StatusOr<int> RanksOfGpus(const Gpus& gpus);
 
-// Where a rank computes.
+// The device and the backend of a rank.
 struct Placement {
   bool nccl = false;  // else Gloo
   c10::Device device = c10::kCPU;

@@ -15,8 +15,9 @@ bool PortIsTaken(uint16_t port);
 // "port 29500 is taken, ..."
 std::string PortTakenError(uint16_t port);
 
-// Why `at.rank` has no connection to the store at `at` after `timeout`, and what to do: a sentence
-// without its subject. `reason` is LibTorch's. Checks the host name and this machine's addresses.
+// Explains why `at.rank` has no connection to the store at `at` after `timeout`, with advice: a
+// sentence without its subject. `reason` is LibTorch's. Checks the host name and this machine's
+// addresses.
 std::string ExplainNoStore(const Rendezvous& at, absl::Duration timeout, const std::string& reason);
 
 }  // namespace ranklog::trainer

@@ -35,7 +35,7 @@ std::string AttemptPrefix(const std::string& attempt);
 
 // A connection to the job's store; with `serve`, this call also serves the store. In a launcher's
 // store, the keys have the prefix of the attempt, because keys of earlier attempts remain. A store
-// of rank 0 is new, and its keys have no prefix: the agents of a job may count attempts
+// of rank 0 is new, and its keys have no prefix. The agents of a job may count attempts
 // differently, for example after a restart of one agent. Throws what LibTorch throws.
 StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve);
 

@@ -151,8 +151,8 @@ class RANKLOG_EXPORT Run {
   // has given. It also closes that step for rows without a step.
   //
   // A key may have several values at one step, in one row or in several. The last value counts,
-  // whether it is a number or a text. A row without metrics has the same effects on steps, and
-  // counts as logged. If a step has no metrics at all, the run has no line for it.
+  // whether it is a number or a string. A row without metrics has the same effects on steps, and
+  // counts as logged. If a step has no metrics at all, the run has no row for it.
   //
   // The threads of a process and its forked children share the open step. A new process counts from
   // step 0. It may also continue a run (Settings::resume, or a restart by the launcher). Then rows
@@ -169,9 +169,8 @@ class RANKLOG_EXPORT Run {
   //
   // A signal handler may log rows that its thread has logged before (the same keys, no larger). If
   // it interrupts a call of its thread that writes to the run, its row is refused and counted as
-  // invalid. It must not call any other function of a run. It may call exit() at any point, also
-  // while its thread is in one of these functions: the process then ends like after any other
-  // exit().
+  // invalid. It must not call any other function of a run. It may call exit() at any point, even
+  // while its thread is in one of these functions. The process then ends as after any other exit().
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all. A row that exceeds
   // this is invalid.
@@ -212,13 +211,14 @@ class RANKLOG_EXPORT Run {
   // Settings::finish_timeout. If that time passes, nothing is lost. The daemon continues the
   // delivery to the tracker.
   //
-  // With Settings::delivery_timeout, some ranks also wait until the whole run is delivered, with the
-  // ends of its other ranks: rank 0 under kMain, local rank 0 of each node under kNode, and every
-  // rank, for its own run, under kAll. kDurable then means that the tracker has the run. The wait
-  // does not apply to a run that stays on this node, or to a forked child.
+  // With Settings::delivery_timeout, some ranks also wait until the whole run is delivered,
+  // including the ends of its other ranks. These are rank 0 under kMain, local rank 0 of each node
+  // under kNode, and every rank, for its own run, under kAll. kDurable then means that the tracker
+  // has the run. The wait does not apply to a run that stays on this node, or to a forked child.
   //
   // A second call is harmless. If another thread calls Log() at the same time, its row is either
-  // taken, and durable when this returns kDurable, or refused and counted in lost_after_finish.
+  // taken or refused. A taken row is durable when this returns kDurable. A refused row is counted
+  // in lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;

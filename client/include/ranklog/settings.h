@@ -56,9 +56,10 @@ struct RANKLOG_EXPORT Settings {
   std::string host;               // RANKLOG_HOST, WANDB_HOST; else the host name
   LogStrategy log_strategy = LogStrategy::kMain;  // RANKLOG_LOG_STRATEGY: main, node, all
   // RANKLOG_RANK_STATISTICS, such as train/loss=mean,max;perf/*=max,argmax;*=none. Each item is a
-  // rule "GLOB=mean,max", or one statistic for the metrics that match no rule. There are mean, min,
-  // max, std, argmin, argmax and none. The first rule that matches a metric counts. Default: mean,
-  // min, max. A metric has statistics only once its values have differed between ranks
+  // rule "GLOB=mean,max", or one statistic for the metrics that match no rule. The statistics are
+  // mean, min, max, std, argmin, argmax and none. The first rule that matches a metric counts.
+  // Default: mean, min, max. A metric has statistics only once its values have differed between
+  // ranks
   std::vector<std::string> rank_statistics;
 
   // ---- Where it goes ----
@@ -70,7 +71,7 @@ struct RANKLOG_EXPORT Settings {
   bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
 
   // ---- This process in its job ----
-  // All of them come from the first group below that has set a rank or a world size:
+  // All of them come from the first launcher below whose variables set a rank or a world size:
   //   RANKLOG_RANK and so on
   //   torchrun: RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK
   //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only if
@@ -99,12 +100,13 @@ struct RANKLOG_EXPORT Settings {
   std::chrono::milliseconds flush_interval{100};
   std::chrono::milliseconds finish_timeout{10000};  // RANKLOG_FINISH_TIMEOUT_MS: 0 to 3600000
   // RANKLOG_FINISH=delivered[:TIMEOUT], such as delivered:10m. If not 0, the end of the run
-  // (Finish(), the destructor, exit()) also waits until the tracker has the whole run, for at most
-  // this time; up to 24 h. Use it in a container, because the daemon ends with the container. 0, or
-  // RANKLOG_FINISH=durable: no such wait.
+  // (Finish(), the destructor, exit()) also waits until the tracker has the whole run. It waits at
+  // most this long; the limit is 24 h. Use it in a container, because the daemon ends with the
+  // container. 0, or RANKLOG_FINISH=durable: no such wait.
   std::chrono::milliseconds delivery_timeout{0};
   // The timeout of RANKLOG_FINISH=delivered. If delivery worked during the run, at most 15 s of
-  // rows remain. Five minutes outlast the restart of a tracker, and hold GPUs no longer.
+  // rows remain. Five minutes are enough for a tracker to restart, and a longer wait would waste
+  // GPU time.
   static constexpr std::chrono::milliseconds kDeliveryTimeout{300000};
   bool start_daemon = true;  // RANKLOG_START_DAEMON: start `daemon` detached when none answers
   // RANKLOG_DAEMON: path of ranklogd. Empty: beside the program, beside this library, in ../bin of
@@ -112,9 +114,9 @@ struct RANKLOG_EXPORT Settings {
   std::string daemon;
 
   // ---- Messages for the user ----
-  // The library prints one line for each of these: the start of the run with its destination, each
-  // problem, the end of each problem, and the end of the run. Rank 0 reports the run; the first
-  // rank of each node reports problems. A forked child is silent.
+  // The library prints one line at the start of the run, with its destination, and one at its end.
+  // It also prints a line when a problem begins, and when it is over. Rank 0 reports the run; the
+  // first rank of each node reports problems. A forked child is silent.
   bool quiet = false;  // RANKLOG_QUIET=1: no messages
   // Receives each line instead of stderr, without the prefix "ranklog: ". Called on the library's
   // background thread, which sends nothing until the call returns. It may call Log() and stats(),

@@ -13,14 +13,14 @@
 
 namespace ranklog {
 
-// A value of a run's config or summary: null, a bool, an integer, a number, a text, a list, or an
-// object.
+// A value of a run's config or summary: null, a bool, an integer, a floating-point number, a
+// string, a list, or an object.
 //
 //   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}})}});
 //
-// Texts must be UTF-8. A null pointer, which getenv() may return, becomes an empty text. An integer
-// outside int64_t becomes the nearest double. Lists and objects may be nested kMaxValueDepth levels
-// deep; the limit bounds the recursion of readers.
+// Strings must be UTF-8. A null pointer, which getenv() may return, becomes an empty string. An
+// integer outside int64_t becomes the nearest double. Lists and objects may be nested
+// kMaxValueDepth levels deep; the limit bounds the recursion of readers.
 class Value {
  public:
   using Field = std::pair<std::string, Value>;
@@ -55,9 +55,9 @@ class Value {
 
 inline constexpr int kMaxValueDepth = 32;
 
-// One metric of a row: a key, and a number or a text. Refers to the key and the text, which must
-// live until the call returns. Integers and bools are logged as numbers; integers are exact up to
-// 2^53. A null pointer becomes an empty text.
+// One metric of a row: a key, and a number or a string. Refers to the key and the string, which
+// must live until the call returns. Integers and bools are logged as numbers; integers are exact up
+// to 2^53. A null pointer becomes an empty string.
 //
 // A key has 1 to 1024 bytes of UTF-8, and does not start with "_" (trackers reserve that prefix).
 struct Metric {

@@ -117,8 +117,8 @@ inline std::vector<PrivateDir> StandardDirs() {
   return dirs;
 }
 
-// What to do about a directory of this user that others can reach. It is chmod only for a directory
-// that has nothing but Ranklog's files: others may need the rest, as in / or /etc.
+// Advice for a directory of this user that other users can reach. Recommends chmod only if the
+// directory contains nothing but Ranklog's files. Other users may need the rest, as in / or /etc.
 inline std::string PrivacyAdvice(const std::string& path) {
   DIR* const dir = opendir(path.c_str());
   bool only_ours = dir != nullptr;
@@ -135,9 +135,9 @@ inline std::string PrivacyAdvice(const std::string& path) {
                    : "choose a directory of your own, without other files";
 }
 
-// Why neither a rank nor a daemon uses `dir`, and what to do; empty if they do, as far as that is
-// visible without making it. `forbidden` as for IsOwnDirectory(). `how`: how to choose another
-// directory, such as " with --listen".
+// Returns why neither a rank nor a daemon uses `dir`, and what to do. Empty if they use it, as far
+// as this can be checked without creating it. `forbidden` as for IsOwnDirectory(). `how`: how to
+// choose another directory, such as " with --listen".
 inline std::string UnusableReason(const PrivateDir& dir, mode_t forbidden = 022,
                                   const std::string& how = "") {
   const std::string elsewhere = "; choose a directory of your own" + how;
@@ -146,7 +146,7 @@ inline std::string UnusableReason(const PrivateDir& dir, mode_t forbidden = 022,
     if (!dir.create) return dir.path + " does not exist";
     const std::string parent = dir.path.substr(0, dir.path.rfind('/') + 1);
     if (access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return "";
-    return "cannot make the directory " + dir.path + ": " + strerror(errno) + elsewhere;
+    return "cannot create the directory " + dir.path + ": " + strerror(errno) + elsewhere;
   }
   if (IsOwnDirectory(info, forbidden)) return "";
   if (!S_ISDIR(info.st_mode)) {

@@ -1,6 +1,6 @@
 // The layout of a spool file, byte by byte as client/spool_format.md specifies it. Besides the
-// protocol, this is the only thing on which the rank and the daemon must agree: the rank writes the
-// file, and the daemon reads it after the rank died.
+// protocol, this is the only format that the rank and the daemon share. The rank writes the file,
+// and the daemon reads it after the rank has died.
 
 #ifndef RANKLOG_V1_SPOOL_LAYOUT_H_
 #define RANKLOG_V1_SPOOL_LAYOUT_H_

@@ -12,7 +12,7 @@
 
 namespace ranklog::cli {
 
-// The daemon that holds `dir`; without one, the last words of the daemon that ran before.
+// The daemon that holds `dir`. Without one, the reason why the previous daemon could not start.
 Finding CheckDaemon(const Globals& globals, const std::string& dir);
 
 // A daemon that listens where ranks look for their daemon but keeps another directory, while no

@@ -1,5 +1,5 @@
-// Checks of this node for anything that could harm a training that logs: room for spools, limits,
-// clock, keys, connections to trackers, and the supervision of the daemon.
+// Checks this node for problems of a training that logs: room for spools, limits, clock, keys,
+// connections to trackers, and supervision of the daemon.
 
 #ifndef SERVICE_CLI_DOCTOR_NODE_CHECK_H_
 #define SERVICE_CLI_DOCTOR_NODE_CHECK_H_
@@ -33,8 +33,8 @@ Finding CheckClock(int64_t newest_us);
 std::vector<Finding> CheckServers(const Globals& globals, const std::string& state_dir,
                                   const std::vector<query::RunReport>& runs);
 
-// What may end the daemon with process id `pid` before its rows are delivered: the end of a Slurm
-// job step, or of the user's session. nullopt: no known cause.
+// Finds what may end the daemon with process id `pid` before its rows are delivered: the end of a
+// Slurm job step, or of the user's session. nullopt: no known cause.
 absl::optional<Finding> CheckSupervision(int64_t pid);
 
 }  // namespace ranklog::cli

@@ -62,9 +62,9 @@ bool TimedOut(const std::string& address);
 // which bound the socket. 0: no such timeout, or a process in another pid namespace.
 int64_t TimedOutPid(const std::string& address);
 
-// The first of FindDaemon()'s addresses where AskDaemon() timed out and the listener may be `pid`:
-// `pid` itself, or a process that is not a daemon, such as systemd. Empty: there is no such
-// address.
+// The first of FindDaemon()'s addresses where AskDaemon() timed out and the listener may be `pid`.
+// The listener is then `pid` itself, or a process that is not a daemon, such as systemd. Empty: no
+// address matches.
 std::string TimedOutAddress(int64_t pid, const std::string& address);
 
 // Describes that state: "it does not answer at ADDRESS: is process PID stopped (kill -CONT PID), or
@@ -96,7 +96,7 @@ std::string OtherDaemonText(const DaemonStatus& daemon);
 //   kUnavailable  it does not answer; the message names the process that holds the directory
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
 
-// Why the daemon cannot store rows now, such as a full disk, and what to do; empty if it can.
+// Returns why the daemon cannot store rows now, such as a full disk, with advice; empty if it can.
 std::string StoreProblem(const DaemonStatus& daemon);
 
 // The systemd unit of a process.

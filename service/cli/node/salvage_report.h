@@ -13,7 +13,7 @@ namespace ranklog::cli {
 
 inline constexpr char kScratch[] = "scratch-";  // prefix of the name of a scratch directory
 
-// What to do if storage::Salvage() returns kDataLoss.
+// Advice if storage::Salvage() returns kDataLoss.
 inline constexpr char kNoRowSaved[] =
     "no row can be saved; restore the file from a backup, or remove it";
 

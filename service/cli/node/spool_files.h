@@ -14,8 +14,8 @@ namespace ranklog::cli {
 // $RANKLOG_SPOOL_DIR, and the standard places.
 std::vector<std::string> SpoolDirs(const std::string& state_dir);
 
-// Why no daemon of this version can read the ring at `path`: it has another layout or protocol
-// version. Empty if this version can read it, or if it is not a ring.
+// Returns why no daemon of this version can read the ring at `path`: it has another layout or
+// protocol version. Empty if this version can read it, or if it is not a ring.
 std::string OtherVersion(const std::string& path);
 
 // The paths of damaged rings that were set aside.

@@ -18,8 +18,8 @@ struct StrandedSpool {
   std::string advice;  // empty: another version wrote it, and `text` says what to do
 };
 
-// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon at
-// another address where none runs. Rings with another address are in good hands if that daemon or
+// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon
+// at another address where none runs. Rings with another address are left out while that daemon or
 // their rank is alive.
 std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std::string& state_dir);
 

@@ -62,7 +62,8 @@ class SyncPipeline {
   // Starts to deliver `runs`. Other runs are not delivered.
   absl::Status Start(std::set<int64_t> runs);
 
-  // Why the store cannot be written, which is retried each second; empty: it can.
+  // Returns why the store cannot be written, or an empty string if it can. A failed write is
+  // retried each second.
   std::string StoreError() const;
 
  private:

@@ -51,18 +51,18 @@ std::string RankName(const model::StreamKey& key);
 // The number of rows in these spools.
 uint64_t UnreadRows(const std::vector<UnreadSpool>& left);
 
-// "300 rows of rank 0 of gpt:job lie in a spool only", or "rank 0 of gpt:job still runs; 300 rows
-// wait in its spool until a daemon takes them", or both. `left` must not be empty.
+// "300 rows of rank 0 of gpt:job are only in a spool", or "rank 0 of gpt:job is still running; 300
+// rows wait in its spool for a daemon", or both. `left` must not be empty.
 std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left);
 
-// A command that gets these rows read.
+// Advice: the command that stores these rows.
 std::string UnreadSpoolsAdvice(const Globals& globals, const std::string& state_dir,
                                const std::vector<UnreadSpool>& left);
 
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
 // that would aggregate them. Empty: there are no such rows.
 std::string UnaggregatedRowsText(const std::string& state_dir);
-// A command that gets these rows aggregated.
+// Advice: the command that aggregates these rows.
 inline std::string HowToAggregate(const Globals& globals) {
   return "no daemon is running; run `" + globals.Command("sync") +
          "` to aggregate and deliver them";

@@ -36,8 +36,9 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (fd < 0) {
     return absl::PermissionDeniedError(absl::StrCat(
         "cannot write ", path, ": ",
-        shared && errno == ELOOP ? "it is a symbolic link in a directory that other users can write"
-                                 : strerror(errno)));
+        shared && errno == ELOOP
+            ? "it is a symbolic link in a directory that other users can write; choose another file"
+            : strerror(errno)));
   }
   OutputFile file(fd, path);
   if (!shared) return file;

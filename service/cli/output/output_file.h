@@ -18,7 +18,7 @@ class OutputFile {
   // Creates or truncates the file. In a directory that others may write, such as /tmp, an existing
   // file must be this user's own regular file with no other name. So no other user can choose which
   // file is overwritten, or block the command with a pipe.
-  //   kPermissionDenied  that is not so, or the file cannot be written
+  //   kPermissionDenied  the existing file is not such a file, or the file cannot be written
   static absl::StatusOr<OutputFile> Open(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept;

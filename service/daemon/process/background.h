@@ -1,5 +1,5 @@
-// Implements `--background`: ranklogd continues in a separate process, and its starter learns
-// whether that process serves.
+// Implements `--background`: ranklogd continues in a separate process, and reports to its starter
+// whether it serves.
 
 #ifndef SERVICE_DAEMON_PROCESS_BACKGROUND_H_
 #define SERVICE_DAEMON_PROCESS_BACKGROUND_H_

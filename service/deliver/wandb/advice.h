@@ -1,4 +1,4 @@
-// What a person can do about a delivery that waits for a person, for messages.
+// Advice for messages: how a person can unblock a delivery that waits.
 
 #ifndef SERVICE_DELIVER_WANDB_ADVICE_H_
 #define SERVICE_DELIVER_WANDB_ADVICE_H_

@@ -10,7 +10,7 @@ namespace ranklog::deliver::wandb {
 // halves that are accepted are delivered and not sent again.
 class Bisection {
  public:
-  // How many of the `available` rows starting at `row` to post now.
+  // Returns how many of the `available` rows starting at `row` to post now.
   uint64_t Rows(uint64_t row, uint64_t available) const {
     if (suspects_end_ <= row) return available;
     return std::min(available, std::max<uint64_t>((suspects_end_ - row) / 2, 1));

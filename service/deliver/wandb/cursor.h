@@ -35,7 +35,7 @@ model::Json ToJson(const Cursor& cursor);
 // Missing members, and members of a wrong type, keep their default.
 Cursor CursorFrom(const model::Json& json);
 
-// How many of the delivered rows were not sent because they are replays.
+// Returns how many of the delivered rows were not sent because they are replays.
 uint64_t ReplayedRows(const model::Delivery& delivery);
 
 }  // namespace ranklog::deliver::wandb

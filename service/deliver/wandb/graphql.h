@@ -42,7 +42,7 @@ std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings)
 //   kInternal            not the answer of a W&B server, or beyond the limits of bounded_json.h
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
 
-// The state of a run at the server, whoever sent its rows.
+// The state of a run at the server, regardless of which store sent its rows.
 struct ServerRunState {
   std::string storage_id;
   std::string run_id;

@@ -23,7 +23,7 @@ class RunBreakers {
   // Zero: the run is inside both until it calls Leave(). Otherwise the time to wait.
   absl::Duration Enter();
   void Leave();
-  // Why other runs failed last, if there was no answer since; else empty.
+  // Returns why other runs failed last, if there was no answer since; else empty.
   std::string why() const;
 
   // The server answered, and asked for a pause of `quota_after` if that is given.

@@ -54,7 +54,7 @@ class RunRequests {
 
   // Makes at most one exchange. The key is masked in the answer.
   //   kFailedPrecondition  there is no key, or the address is wrong; nothing was sent
-  //   kUnavailable         also if another program than the server answered
+  //   kUnavailable         also if a program other than the server answered
   //   others               those of Transport::Post()
   absl::StatusOr<HttpResponse> Post(const std::string& base_url, Request request);
 

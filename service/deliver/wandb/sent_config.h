@@ -10,8 +10,8 @@
 namespace ranklog::deliver::wandb {
 
 // If the server refuses a run, its config may be at fault. It is at fault only if the server
-// accepts the run without it; then it is not sent again until it changes, and becomes a dead
-// letter. Rows do not wait for this.
+// accepts the run without it. Then it becomes a dead letter, and is not sent again until it
+// changes. Rows do not wait for this.
 class SentConfig {
  public:
   // `bare`: the config without the user's part.

@@ -157,9 +157,9 @@ class WandbDelivery : public RunDelivery {
   std::vector<model::DeadLetter> dead_letters_;  // not returned yet
   Backoff backoff_;
   absl::Time not_before_ = absl::InfinitePast();
-  // When a post with rows or a summary was last accepted.
+  // Time of the last accepted post with rows or a summary.
   absl::Time last_data_ = absl::InfinitePast();
-  // When the server last received a request for the run.
+  // Time at which the server last received a request for the run.
   absl::Time last_request_ = absl::InfinitePast();
 
   // Features of the server; requested once.

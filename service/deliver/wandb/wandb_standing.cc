@@ -223,9 +223,8 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
   return last_us + kSameTimeUs >= std::max(*standing_->newest_us, cursor_.continued_us);
 }
 
-// Whether this store continues the run of other stores. True if all of this holds: no row of this
-// store was sent, its starts continue an existing run, and its first row is newer than all rows at
-// the server.
+// Whether this store continues the run of other stores. True if no row of this store was sent, its
+// starts continue an existing run, and its first row is newer than all rows at the server.
 absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) const {
   if (has_sent() || cursor_.cut_rows > 0 || run_.rows == 0) return false;
   if (!standing_->newest_us.has_value()) return false;

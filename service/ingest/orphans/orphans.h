@@ -44,11 +44,11 @@ class Orphans {
   // A ring whose contents are all in the store is only removed.
   //
   // Order: all rings are attached before the rows of any are stored, so that ranks that ran side by
-  // side are aggregated together. But starts of one job follow each other, and so do the processes
-  // of one rank, in the order in which they lived.
+  // side are aggregated together. But starts of one job, and processes of one rank, are stored one
+  // after the other, in the order in which they ran.
   //
-  // `on_unreadable` receives each ring that cannot be read. `between` is called between any two rings.
-  // Rings that the store cannot take now may be passed again later.
+  // `on_unreadable` receives each ring that cannot be read. `between` is called between any two
+  // rings. Rings that the store cannot take now may be passed again later.
   void Adopt(
       const std::vector<OrphanRing>& left,
       const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,

@@ -92,7 +92,7 @@ class RankWatch {
   // Ends the thread after the current drain. Idempotent.
   void Stop();
 
-  // Time since the last sign of life of the watch's thread; see base/pulse.h.
+  // Time since the last beat of the watch's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:

@@ -1,4 +1,4 @@
-// Lists the rings in a spool directory, and says which daemon must read them.
+// Lists the rings in a spool directory, and determines which daemon must read them.
 
 #ifndef SERVICE_INGEST_ORPHANS_RING_SCAN_H_
 #define SERVICE_INGEST_ORPHANS_RING_SCAN_H_

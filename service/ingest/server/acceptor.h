@@ -70,7 +70,7 @@ class Acceptor {
   const std::string& path() const { return path_; }
   // systemd listens at path() now, so new ranks reach its unit instead of this daemon.
   bool superseded() const { return superseded_.load(); }
-  // Time since the last sign of life of the acceptor's thread; see base/pulse.h.
+  // Time since the last beat of the acceptor's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:

@@ -1,4 +1,4 @@
-// What a stream receives once it is attached.
+// The messages to a stream once it is attached.
 
 #ifndef SERVICE_INGEST_SERVER_HELLO_REPLY_H_
 #define SERVICE_INGEST_SERVER_HELLO_REPLY_H_

@@ -35,7 +35,7 @@ class ListenSocket {
   // accepts connections. Binds at `path` itself if a temporary name would be too long. Creates the
   // directory if it is missing. It must be ours, with mode 0700.
   //   kInvalidArgument     the path is empty or longer than kMaxSocketPath
-  //   kFailedPrecondition  the directory is not private to this user, or `path` is a file of it
+  //   kFailedPrecondition  the directory is not private to this user, or `path` is a regular file
   //   kAlreadyExists       another process listens at `path`
   static absl::StatusOr<ListenSocket> Bind(const std::string& path);
 

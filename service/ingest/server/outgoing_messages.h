@@ -1,4 +1,4 @@
-// What a stream still has to tell its rank.
+// The messages that a stream must still send to its rank.
 
 #ifndef SERVICE_INGEST_SERVER_OUTGOING_MESSAGES_H_
 #define SERVICE_INGEST_SERVER_OUTGOING_MESSAGES_H_

@@ -107,7 +107,7 @@ class DeliverLoop {
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Longest time since the last sign of life over all worker threads; see base/pulse.h.
+  // Longest time since the last beat of any worker thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const;
 
  private:
@@ -129,7 +129,7 @@ class DeliverLoop {
   bool FindJob(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores the silence of the server for those of the tasks that have rows to send.
   void StoreSilence(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Reads the deliveries of `run` from the store. If that fails, the look is repeated later.
+  // Reads the deliveries of `run` from the store. If that fails, the read is repeated later.
   void LoadDeliveries(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsRemoved(const Task& task) const ABSL_LOCKS_EXCLUDED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -155,8 +155,8 @@ class DeliverLoop {
   SteadyWait changed_;  // used with mutex_: changes_, stopping_, or the condition of Drain()
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // counts changes that may make work due
   size_t next_worker_ = 0;                        // used only by Step()
-  bool pending_loaded_ ABSL_GUARDED_BY(mutex_) =
-      false;  // the pending deliveries of the start were read
+  // The pending deliveries of the start were read.
+  bool pending_loaded_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a worker reads deliveries

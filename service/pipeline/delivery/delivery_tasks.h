@@ -102,10 +102,10 @@ class DeliveryTasks {
     absl::Time since;
     absl::Time step_began;  // of its last step
   };
-  // Finds tasks that may be waiting for a silent server. Empty: there is none until `next`. A
-  // hanging request is not interrupted, and tasks that wait behind it make no step, so an idle
-  // worker reports the silence for them: SetSilence() for the tasks that have rows to send, and
-  // then EndSilent() for all.
+  // Finds tasks that may be waiting for a silent server. Empty: no task can be in that state until
+  // `next`. A hanging request is not interrupted, and tasks that wait behind it make no step. So an
+  // idle worker reports the silence for them. It calls SetSilence() for the tasks that have rows to
+  // send, and then EndSilent() for all.
   std::vector<Silent> FindSilent(absl::Time now, absl::Time* next);
   // False: a step of the task began or ended in the meantime. Its result is newer.
   bool SetSilence(const Silent& silent, const std::string& error);

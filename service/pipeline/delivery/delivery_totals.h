@@ -1,4 +1,4 @@
-// What all deliveries together have done since the start, by the kind of tracker.
+// Totals of all deliveries since the start, by kind of tracker.
 
 #ifndef SERVICE_PIPELINE_DELIVERY_DELIVERY_TOTALS_H_
 #define SERVICE_PIPELINE_DELIVERY_DELIVERY_TOTALS_H_

@@ -1,4 +1,4 @@
-// What is stored for deliveries whose tracker does not answer.
+// The results that are stored for deliveries whose tracker does not answer.
 
 #ifndef SERVICE_PIPELINE_DELIVERY_SILENCE_RESULTS_H_
 #define SERVICE_PIPELINE_DELIVERY_SILENCE_RESULTS_H_
@@ -14,7 +14,7 @@ namespace ranklog::pipeline {
 
 struct SilenceResult {
   DeliveryTasks::Silent silent;
-  deliver::StepResult result;  // its `last_error` has the time since when there is no answer
+  deliver::StepResult result;  // its `last_error` has the start of the silence
 };
 
 // One result for each of the tasks that has rows to send. Leaves out tasks that the store has

@@ -21,7 +21,7 @@ namespace ranklog::pipeline {
 //   kDeadlineExceeded   it was killed
 //   kResourceExhausted  no free descriptor or process, or it printed too much
 //
-// If the file system of the program hangs, the call blocks as long as that.
+// If the file system of the program hangs, the call blocks until it recovers.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& args,
                                      const std::vector<std::string>& variables,
                                      absl::Duration timeout, const std::function<bool()>& give_up);

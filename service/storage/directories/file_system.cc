@@ -44,9 +44,9 @@ absl::Status ErrnoStatus(int error, const std::string& doing) {
 }
 
 absl::Status BelongsToAnother(const std::string& path, uid_t owner) {
-  return absl::PermissionDeniedError(
-      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(),
-                   "; choose a directory of your own with --state-dir"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      path, " belongs to user ", owner, ", not to ", geteuid(), "; choose another directory",
+      "; choose a directory of your own with --state-dir"));
 }
 
 // Makes the directory and its missing parents. std::filesystem would make the parents writable for

@@ -20,7 +20,7 @@ absl::string_view NetworkFuseName(absl::string_view mounts, dev_t device);
 inline constexpr char kAllowNetworkFileSystem[] = "RANKLOG_ALLOW_NETWORK_FILE_SYSTEM";
 
 // kFailedPrecondition if `directory` is on a network file system and kAllowNetworkFileSystem is not
-// set: locks and shared memory there are not reliable enough for a write-ahead log. The message
+// set. Locks and shared memory there are not reliable enough for a write-ahead log. The message
 // names the variable to set instead.
 absl::Status CheckLocal(const std::string& directory);
 

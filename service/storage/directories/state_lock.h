@@ -13,9 +13,9 @@
 namespace ranklog::storage {
 
 // The lock of a state directory: one daemon (or one `ranklog sync`) holds it. It consists of two
-// locks. One is on the file `lock`, which contains the pid. The other is on the directory itself
-// (flock), which nobody can remove while the store is in it. systemd-tmpfiles removes old files of
-// /var/tmp, but skips a directory with such a lock (tmpfiles.d(5)).
+// locks. One is on the file `lock`, which contains the pid. The other is a flock(2) of the
+// directory itself. Nobody can remove the directory while the store is in it. systemd-tmpfiles
+// removes old files of /var/tmp, but skips a directory with such a lock (tmpfiles.d(5)).
 class StateLock {
  public:
   // Creates the directory if it is missing (0700).
@@ -51,9 +51,9 @@ class StateLock {
   int fd_ = -1;
 };
 
-// While it lives, signals that a daemon waits for a state directory. `ranklog sync`, which may hold
-// the directory for hours, checks for it and releases the directory. Without effect if its lock
-// cannot be taken.
+// During its lifetime, signals that a daemon waits for the state directory. `ranklog sync`, which
+// may hold the directory for hours, checks for it and releases the directory. Without effect if its
+// lock cannot be taken.
 class StateRequest {
  public:
   explicit StateRequest(const std::string& state_dir);
