@@ -174,7 +174,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(dir, error);
   if (error)
     return absl::UnavailableError(
-        absl::StrCat("cannot make ", dir.string(), ": ", error.message()));
+        absl::StrCat("cannot create ", dir.string(), ": ", error.message()));
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", fresh));

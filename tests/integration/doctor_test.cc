@@ -152,7 +152,7 @@ TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/d.sock");
   ExpectSound();  // a daemon makes the directory
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/none/d.sock");
-  ExpectAdvice(Doctor(), {"cannot make the directory " + dir_.File("none/none") +
+  ExpectAdvice(Doctor(), {"cannot create the directory " + dir_.File("none/none") +
                           ": No such file or directory; choose a directory of your own with "
                           "RANKLOG_ADDRESS"});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File(std::string(120, 'x'));

@@ -114,7 +114,7 @@ TEST_F(OrphanSpoolTest, LiveUnnamedSpoolIsReported) {
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   const auto unnamed =
       AllOf(HasSubstr("rank 0 of job: "), HasSubstr("/proc/none"),
-            HasSubstr("; the spool is in anonymous memory, and is lost if this process"));
+            HasSubstr("; the spool is in anonymous memory; its rows are lost if this process"));
   const std::vector<std::vector<std::string>> commands = {
       {"runs"}, {"status"}, {"show", "job"}, {"doctor"}};
   for (const auto& command : commands) EXPECT_THAT(Said(command), unnamed) << command.front();

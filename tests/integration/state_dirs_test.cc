@@ -70,7 +70,7 @@ TEST_F(StateDirsTest, UnusableHomeIsSkipped) {  // S44
     LogTenRows(job);
     EXPECT_THAT(Ranklog("status"), HasSubstr(Fallback()));
     const std::string why =
-        "/proc/.local/state/ranklog is skipped: cannot make /proc/.local: No such file or "
+        "/proc/.local/state/ranklog is skipped: cannot create /proc/.local: No such file or "
         "directory";
     EXPECT_THAT(Ranklog("doctor"), HasSubstr(has_home ? why : ""));
     daemon.Signal(SIGTERM);

@@ -146,7 +146,8 @@ inline std::string UnusableReason(const PrivateDir& dir, mode_t forbidden = 022,
     if (!dir.create) return dir.path + " does not exist";
     const std::string parent = dir.path.substr(0, dir.path.rfind('/') + 1);
     if (access(parent.empty() ? "." : parent.c_str(), W_OK) == 0) return "";
-    return "cannot create the directory " + dir.path + ": " + strerror(errno) + elsewhere;
+    return "cannot create the directory " + dir.path + ": " + strerror(errno) +
+           (how.empty() ? "" : elsewhere);
   }
   if (IsOwnDirectory(info, forbidden)) return "";
   if (!S_ISDIR(info.st_mode)) {

@@ -15,7 +15,7 @@ absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, cons
                                                    const std::string& to) {
   std::string scratch = absl::StrCat(near, "/", kScratch, "XXXXXX");
   if (mkdtemp(scratch.data()) == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a directory in ", near));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create a directory in ", near));
   }
   ProgressBar reading("read", /*lines=*/false);
   ProgressBar saving("save", /*lines=*/false);

@@ -75,7 +75,7 @@ std::vector<std::string> SpoolDirs::All() const {
 absl::Status SpoolDirs::Write() const {
   const std::string part = file_ + ".part";
   const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", part));
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", part));
   const std::string text = absl::StrCat(absl::StrJoin(dirs_, "\n"), "\n");
   errno = ENOSPC;  // for a short write
   const bool written =

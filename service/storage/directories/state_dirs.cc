@@ -101,7 +101,7 @@ absl::Status CheckUsable(const std::string& dir) {
   std::string probe = (missing.parent_path() / ".ranklog-XXXXXX").string();
   if (mkdtemp(probe.data()) == nullptr) {
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot make ", missing.string(), ": ", strerror(errno)));
+        absl::StrCat("cannot create ", missing.string(), ": ", strerror(errno)));
   }
   absl::Status local = CheckLocal(probe);
   rmdir(probe.c_str());
