@@ -190,7 +190,7 @@ class Run:
         self.judge_statistics(step, own, {key: value for key, value in values.items() if key not in own},
                               any(row.may_be_late for row in rows), max(row.ring.attempt for row in rows))
 
-    # settings.md: "the daemon adds statistics over the ranks of the node to the run". Rows of other ranks from an earlier attempt are
+    # statistics.md: "the daemon adds statistics over the ranks of the node to the run". Rows of other ranks from an earlier attempt are
     # used up.
     def judge_statistics(self, step, own, shown_figures, others_may_be_late, attempt):
         parts = {self.primary: [(0, own)]}
@@ -220,7 +220,7 @@ class Run:
         logged = {rank: options[0][1] for rank, options in parts.items()}
         self.wrong(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
 
-    # settings.md: "A metric has statistics only if its values have differed between ranks." Rows that the export hides after a rewind
+    # statistics.md: "A metric has statistics only if its values have differed between ranks." Rows that the export hides after a rewind
     # may have differed.
     def figures_of(self, own, parts, shown_figures):
         was_rewound = self.rewound_to is not None or self.rewound_to_at_least is not None

@@ -235,7 +235,7 @@ class Model:
         return self.job["strategy"] == "main" and primary != 0
 
     def figures(self, metric):
-        # settings.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or
+        # statistics.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or
         # else the default", `mean,min,max`; "`*` stands for any text, also with slashes". model/rank_statistics.h: "The strategy `all`
         # has none."
         if self.job["strategy"] == "all":
