@@ -62,6 +62,16 @@ struct Words {
   std::string group, project, log_strategy;
 };
 
+// For `--NAME=`, as of `--save-dir=$UNSET`, CLI11 takes the next argument as the value.
+void CheckNoEmptyFlag(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg.rfind("--", 0) == 0 && arg.find('=') == arg.size() - 1) {
+      throw CLI::ValidationError(arg.substr(0, arg.size() - 1),
+                                 "its value is empty; give one, or leave the flag out");
+    }
+  }
+}
+
 CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
 
 // Adds a check before the existing ones, whose messages are less clear.
@@ -307,6 +317,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   AddLog(app, options, words);
   CheckDecimals(app);
   try {
+    CheckNoEmptyFlag({argv + 1, argv + argc});
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);

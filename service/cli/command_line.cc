@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "service/base/empty_flag.h"
 #include "service/base/suggestion.h"
 #include "service/cli/node/globals.h"
 
@@ -194,8 +195,11 @@ int Program::Main(int argc, char** argv) const {
     words.erase(words.begin());
     words.push_back("--help");
   }
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
+    if (const std::string flag = EmptyFlag(words); !flag.empty()) {
+      throw CLI::ValidationError(flag, "its value is empty; give one, or leave the flag out");
+    }
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return Refuse(app, error);

@@ -46,6 +46,8 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(Ranklog({"export", "latest", "--format", "xml"}).code, 2);
   EXPECT_EQ(Ranklog({"show", "latest", "--height", "1"}).code, 2);
   EXPECT_EQ(Ranklog({"tail", "latest", "-n", "many"}).code, 2);
+  EXPECT_THAT(Ranklog({"runs", "--project=", "--json"}).output,
+              HasSubstr("--project: its value is empty"));
   EXPECT_EQ(Ranklog({"runs", "--address", "unix:/x"}).code, 2) << "beside --state-dir";
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
 }

@@ -94,6 +94,7 @@ TEST(ParseCommandLineTest, WrongUsageExitsWithTwo) {
                                                        {"--nproc-per-node", "2x"},
                                                        {"--nproc-per-node", "cpu"},
                                                        {"--save-dir", "x"},
+                                                       {"--data=", "--resume"},
                                                        {"--save-every", "7"},
                                                        {"--ckpt-every", "7"},
                                                        {"--keep", "2"},

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/places.h"
 #include "service/base/byte_size.h"
+#include "service/base/empty_flag.h"
 #include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/daemon/config/config_errors.h"
@@ -279,6 +280,9 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   AddAdvanced(app, &config);
 
   try {
+    if (const std::string flag = EmptyFlag({argv + 1, argv + argc}); !flag.empty()) {
+      throw CLI::ValidationError(flag, "its value is empty; give one, or leave the flag out");
+    }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.
     for (const char* name : {"listen", "spool-dir", "wandb-transmit-interval"}) {

@@ -29,6 +29,12 @@ Parsed Parse(std::vector<const char*> args) {
   return ParseConfig(static_cast<int>(args.size()), args.data());
 }
 
+TEST(ConfigTest, EmptyValueTakesNoOtherFlag) {
+  const Parsed parsed = Parse({"--state-dir=", "--print-config"});
+  EXPECT_EQ(parsed.exit_code, 2);
+  EXPECT_THAT(parsed.text, HasSubstr("--state-dir: its value is empty"));
+}
+
 TEST(ConfigTest, FlagsSetTheConfig) {
   const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
                                "--commit-interval", "10ms", "--spool-dir", "/x"});
