@@ -144,6 +144,8 @@ TEST_F(DoctorTest, RefusesStateDirOnlyIfDaemonDoes) {
   const Finished daemon = RunRanklogd({"--state-dir", state, "--listen", "unix:" + dir_.File("s")});
   EXPECT_EQ(daemon.code, 1);
   EXPECT_THAT(daemon.output, HasSubstr("run: chmod go-w " + state));
+  ExpectAdvice(RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", "/proc/none"}, options_),
+               {"cannot create /proc/none: ", "choose another directory with --state-dir"});
 }
 
 TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
@@ -155,6 +157,9 @@ TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   ExpectAdvice(Doctor(), {"cannot create the directory " + dir_.File("none/none") +
                           ": No such file or directory; choose a directory of your own with "
                           "RANKLOG_ADDRESS"});
+  std::ofstream(dir_.File("file")) << "no socket";
+  options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("file");
+  ExpectAdvice(Doctor(), {"file is not a socket: no daemon listens", "remove this file"});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File(std::string(120, 'x'));
   ExpectAdvice(Doctor(), {"its path has more than 107 bytes"});
   options_.environment["RANKLOG_ADDRESS"] = "localhost:1234";

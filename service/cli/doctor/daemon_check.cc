@@ -102,14 +102,19 @@ Finding CheckSocket(const Globals& globals) {
   const std::filesystem::path path = SocketPath(globals.address);
   Finding finding{"socket", {{"path", path.string()}}, Printable(path.string()), ""};
   struct stat info {};
-  const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+  const bool exists = lstat(path.c_str(), &info) == 0, listens = exists && S_ISSOCK(info.st_mode);
   finding.data["present"] = listens;
-  if (!listens) absl::StrAppend(&finding.text, " does not exist: no daemon listens");
+  if (!listens) {
+    absl::StrAppend(&finding.text, exists ? " is not a socket" : " does not exist",
+                    ": no daemon listens");
+  }
   if (!named.empty() && !absl::StartsWith(named, "unix:/")) {
     finding.advice = "not an address; use unix:/PATH";
   } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
     finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
                                   " bytes; choose a shorter one for RANKLOG_ADDRESS");
+  } else if (exists && !listens) {
+    finding.advice = "remove this file, or choose another path with RANKLOG_ADDRESS";
   } else {
     finding.advice = Printable(v1::UnusableReason({path.parent_path().string(), /*create=*/true},
                                                   077, " with RANKLOG_ADDRESS"));

@@ -18,7 +18,13 @@ namespace ranklog::cli {
 Finding CheckStateDir(const std::string& dir) {
   struct stat info {};
   if (stat(dir.c_str(), &info) != 0) {
-    return {"directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
+    Finding missing{
+        "directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
+    if (const absl::Status usable = storage::CheckUsable(dir); !usable.ok()) {
+      missing.advice = Printable(absl::StrCat(std::string(usable.message()),
+                                              "; choose another directory with --state-dir"));
+    }
+    return missing;
   }
   Finding finding{
       "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};

@@ -60,7 +60,7 @@ bool SystemdListens(const std::string& path) {
 }
 
 absl::Status PreparePrivateDirectory(const std::string& dir) {
-  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("create ", dir));
   const std::string why = v1::UnusableReason({dir, /*create=*/false}, 077, " with --listen");
   return why.empty() ? absl::OkStatus() : absl::FailedPreconditionError(why);
 }

@@ -55,11 +55,11 @@ absl::Status MakeMissing(const std::filesystem::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   const std::filesystem::path parent = directory.parent_path();
   if (errno != ENOENT || parent.empty() || parent == directory) {
-    return ErrnoStatus(errno, "make " + directory.string());
+    return ErrnoStatus(errno, "create " + directory.string());
   }
   RETURN_IF_ERROR(MakeMissing(parent));
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, "make " + directory.string());
+  return ErrnoStatus(errno, "create " + directory.string());
 }
 
 // The number of names in its directory that refer to this file.
@@ -178,7 +178,7 @@ absl::Status MakeDirectory(const std::string& directory) {
 absl::Status MakeFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0 && errno == EEXIST) return CheckFile(path);
-  if (fd < 0) return ErrnoStatus(errno, "make " + path);
+  if (fd < 0) return ErrnoStatus(errno, "create " + path);
   close(fd);
   return absl::OkStatus();
 }
