@@ -12,7 +12,7 @@ namespace ranklog {
 // end of a file from which it was set. Empty if nothing is left or the variable is unset. Ranks use
 // the same rule (client/settings/environment.h), so that all programs use the same socket and
 // directories. Not thread-safe, because getenv is not.
-inline std::string Variable(const char* name) {
+inline std::string EnvironmentVariable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }

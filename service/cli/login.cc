@@ -151,10 +151,10 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
 }
 
 absl::StatusOr<std::string> CredentialsFile(const Globals& globals) {
-  if (const std::string config = Variable("XDG_CONFIG_HOME"); !config.empty()) {
+  if (const std::string config = EnvironmentVariable("XDG_CONFIG_HOME"); !config.empty()) {
     return config + "/ranklog/credentials";
   }
-  if (const std::string home = Variable("HOME"); !home.empty()) {
+  if (const std::string home = EnvironmentVariable("HOME"); !home.empty()) {
     return home + "/.config/ranklog/credentials";
   }
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
@@ -191,7 +191,8 @@ absl::Status Write(const std::string& path, const std::string& text) {
 }
 
 absl::Status Login(const Globals& globals, const LoginFlags& flags) {
-  const std::string given = flags.base_url.empty() ? Variable("WANDB_BASE_URL") : flags.base_url;
+  const std::string given =
+      flags.base_url.empty() ? EnvironmentVariable("WANDB_BASE_URL") : flags.base_url;
   ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
   ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
   ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));
@@ -210,7 +211,8 @@ absl::Status Login(const Globals& globals, const LoginFlags& flags) {
 }
 
 absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
-  const std::string given = flags.base_url.empty() ? Variable("WANDB_BASE_URL") : flags.base_url;
+  const std::string given =
+      flags.base_url.empty() ? EnvironmentVariable("WANDB_BASE_URL") : flags.base_url;
   ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
   ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
   ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));

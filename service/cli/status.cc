@@ -60,7 +60,7 @@ std::string Redrawn(const std::string& page) {
 }
 
 bool CanRedraw(const Terminal& terminal) {
-  return terminal.interactive && Variable("TERM") != "dumb";
+  return terminal.interactive && EnvironmentVariable("TERM") != "dumb";
 }
 
 void Show(const Overview& overview, const StatusFlags& flags) {

@@ -238,5 +238,5 @@ int main(int argc, char** argv) {
   if (const absl::Status enough = ranklog::daemon::CheckDescriptors(); !enough.ok()) {
     return CannotStart(enough, background);
   }
-  return Serve(parsed.config, ranklog::Variable("NOTIFY_SOCKET"), ending, background);
+  return Serve(parsed.config, ranklog::EnvironmentVariable("NOTIFY_SOCKET"), ending, background);
 }

@@ -39,7 +39,8 @@ Certificates Named(const CertificateVariables& variables) {
 CertificateVariables OwnCertificateVariables() {
   CertificateVariables variables;
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"}) {
-    if (std::string value = Variable(name); !value.empty()) variables[name] = std::move(value);
+    if (std::string value = EnvironmentVariable(name); !value.empty())
+      variables[name] = std::move(value);
   }
   return variables;
 }

@@ -81,21 +81,21 @@ absl::Status CheckWandbKey(absl::string_view key) {
 
 CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
   Options options;
-  options.environment_key = Variable("WANDB_API_KEY");
-  const std::string home = Variable("HOME");
-  if (std::string netrc = Variable("NETRC"); !netrc.empty()) {
+  options.environment_key = EnvironmentVariable("WANDB_API_KEY");
+  const std::string home = EnvironmentVariable("HOME");
+  if (std::string netrc = EnvironmentVariable("NETRC"); !netrc.empty()) {
     if (absl::StartsWith(netrc, "~/")) netrc = absl::StrCat(home, netrc.substr(1));
     options.netrc = {netrc};
   } else if (!home.empty()) {
     options.netrc = {home + "/.netrc", home + "/_netrc"};
   }
   options.files = {state_dir + "/credentials"};
-  if (const std::string config = Variable("XDG_CONFIG_HOME"); !config.empty()) {
+  if (const std::string config = EnvironmentVariable("XDG_CONFIG_HOME"); !config.empty()) {
     options.files.push_back(config + "/ranklog/credentials");
   } else if (!home.empty()) {
     options.files.push_back(home + "/.config/ranklog/credentials");
   }
-  if (const std::string passed = Variable("CREDENTIALS_DIRECTORY"); !passed.empty()) {
+  if (const std::string passed = EnvironmentVariable("CREDENTIALS_DIRECTORY"); !passed.empty()) {
     options.passed = {passed + "/credentials"};
   }
   return options;

@@ -113,7 +113,7 @@ Variables OwnProxies() {
   Variables variables;
   for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
                            "no_proxy", "NO_PROXY"}) {
-    variables[name] = Variable(name);
+    variables[name] = EnvironmentVariable(name);
   }
   return variables;
 }

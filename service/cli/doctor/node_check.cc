@@ -47,7 +47,7 @@ constexpr absl::Duration kClockSlack = absl::Minutes(5);
 // The first choice of a rank for its ring, as client/ring/spool.cc tries them. `skipped`: why it
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
-  if (const std::string named = Variable("RANKLOG_SPOOL_DIR"); !named.empty()) {
+  if (const std::string named = EnvironmentVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
     *skipped = v1::UnusableReason({named, /*create=*/true});
     if (skipped->empty()) return named;
   }
@@ -74,7 +74,7 @@ std::string ProxyFor(const std::string& url) {
           ? std::vector<const char*>{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
           : std::vector<const char*>{"http_proxy", "all_proxy", "ALL_PROXY"};
   for (const char* name : names) {
-    std::string value = Variable(name);
+    std::string value = EnvironmentVariable(name);
     if (value.empty()) continue;
     // Hides the password.
     const size_t scheme = value.find("://");
@@ -254,7 +254,7 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
     }
   }
   model::RunSettings settings;
-  settings.base_url = v1::WithoutUser(Variable("WANDB_BASE_URL"));
+  settings.base_url = v1::WithoutUser(EnvironmentVariable("WANDB_BASE_URL"));
   const std::string usual = deliver::wandb::BaseUrlOf(settings);
   // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);

@@ -149,7 +149,7 @@ std::string TimeoutText(int64_t pid, const std::string& address) {
 }
 
 std::string NamedAddress(const std::string& address) {
-  return address.empty() ? Variable("RANKLOG_ADDRESS") : address;
+  return address.empty() ? EnvironmentVariable("RANKLOG_ADDRESS") : address;
 }
 
 std::string SocketPath(const std::string& address) {

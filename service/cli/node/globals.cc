@@ -74,7 +74,7 @@ absl::StatusOr<std::string> Globals::StateDir() const {
     return daemon.state_dir;
   }
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
-  if (Variable("RANKLOG_STATE_DIR").empty()) {
+  if (EnvironmentVariable("RANKLOG_STATE_DIR").empty()) {
     for (const std::string& usual : AddressesOfRanks(address)) {
       const absl::StatusOr<DaemonStatus> daemon = AskDaemon(usual);
       if (daemon.ok()) return daemon->state_dir;

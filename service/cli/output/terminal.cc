@@ -21,7 +21,7 @@ namespace {
 // The first of these variables that is set decides, as in setlocale(3).
 bool Utf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string locale = absl::AsciiStrToLower(Variable(name));
+    const std::string locale = absl::AsciiStrToLower(EnvironmentVariable(name));
     if (locale.empty()) continue;
     return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
@@ -66,7 +66,7 @@ int Width(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   int columns = 0;
-  if (absl::SimpleAtoi(Variable("COLUMNS"), &columns) && columns > 0) return columns;
+  if (absl::SimpleAtoi(EnvironmentVariable("COLUMNS"), &columns) && columns > 0) return columns;
   return 80;
 }
 
@@ -75,8 +75,8 @@ int Width(int fd) {
 Terminal Terminal::Of(int fd) {
   Terminal terminal;
   terminal.interactive = isatty(fd) == 1;
-  terminal.color =
-      terminal.interactive && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
+  terminal.color = terminal.interactive && EnvironmentVariable("NO_COLOR").empty() &&
+                   EnvironmentVariable("TERM") != "dumb";
   terminal.unicode = Utf8Locale();
   terminal.width = Width(fd);
   winsize size = {};

@@ -126,7 +126,7 @@ std::string Absolute(const std::string& path) {
 // there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
   std::vector<std::string> dirs = storage::DefaultStateDirs();
-  std::string former = Variable("RANKLOG_FORMER_STATE_DIR");
+  std::string former = EnvironmentVariable("RANKLOG_FORMER_STATE_DIR");
   std::error_code error;
   if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
   return dirs;
@@ -249,9 +249,11 @@ void AddAdvanced(CLI::App& app, Config* config) {
 }  // namespace
 
 std::string StartedBy() {
-  if (!Variable("INVOCATION_ID").empty() && !Variable("NOTIFY_SOCKET").empty()) return "systemd";
-  if (std::string by = Variable("RANKLOG_STARTED_BY"); !by.empty()) return by;
-  if (!Variable("SLURM_SCRIPT_CONTEXT").empty()) return "slurm";
+  if (!EnvironmentVariable("INVOCATION_ID").empty() &&
+      !EnvironmentVariable("NOTIFY_SOCKET").empty())
+    return "systemd";
+  if (std::string by = EnvironmentVariable("RANKLOG_STARTED_BY"); !by.empty()) return by;
+  if (!EnvironmentVariable("SLURM_SCRIPT_CONTEXT").empty()) return "slurm";
   return "user";
 }
 

@@ -159,7 +159,7 @@ std::vector<std::string> SettingsOf(const CLI::App& app) {
 
 void UseVariable(CLI::App& app, const std::string& name) {
   CLI::Option* const option = app.get_option("--" + name);
-  const std::string value = Variable(VariableOf(name));
+  const std::string value = EnvironmentVariable(VariableOf(name));
   if (option->count() > 0 || value.empty()) return;
   option->add_result(value);
   option->run_callback();
@@ -172,7 +172,8 @@ std::string SourceOf(const CLI::App& app, const LinedConfig& file,
     return absl::StrCat(app.get_config_ptr()->as<std::string>(), ":", line);
   }
   const char* const variable = VariableOf(name);
-  return variable == nullptr || Variable(variable).empty() ? "" : absl::StrCat("$", variable);
+  return variable == nullptr || EnvironmentVariable(variable).empty() ? ""
+                                                                      : absl::StrCat("$", variable);
 }
 
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,

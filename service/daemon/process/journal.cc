@@ -47,7 +47,7 @@ class PriorityFlag : public spdlog::custom_flag_formatter {
 bool GoesToJournal(int fd) {
   struct stat info {};
   return fstat(fd, &info) == 0 &&
-         Variable("JOURNAL_STREAM") == absl::StrCat(info.st_dev, ":", info.st_ino);
+         EnvironmentVariable("JOURNAL_STREAM") == absl::StrCat(info.st_dev, ":", info.st_ino);
 }
 
 void LogForJournal() {

@@ -13,11 +13,12 @@
 namespace ranklog::daemon {
 
 Watchdog Watchdog::FromEnvironment() {
-  std::string socket = Variable("NOTIFY_SOCKET");
-  const std::string pid = Variable("WATCHDOG_PID");
+  std::string socket = EnvironmentVariable("NOTIFY_SOCKET");
+  const std::string pid = EnvironmentVariable("WATCHDOG_PID");
   int64_t us = 0;
   int64_t whose = getpid();  // without WATCHDOG_PID, the process that reads the variables
-  const bool ours = !socket.empty() && absl::SimpleAtoi(Variable("WATCHDOG_USEC"), &us) && us > 0 &&
+  const bool ours = !socket.empty() &&
+                    absl::SimpleAtoi(EnvironmentVariable("WATCHDOG_USEC"), &us) && us > 0 &&
                     (pid.empty() || absl::SimpleAtoi(pid, &whose)) && whose == getpid();
   return Watchdog(std::move(socket), ours ? absl::Microseconds(us) : absl::InfiniteDuration());
 }

@@ -113,11 +113,11 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
-  const std::string count_text = Variable("LISTEN_FDS");
+  const std::string count_text = EnvironmentVariable("LISTEN_FDS");
   int pid = 0;
   int count = 0;
-  const bool ours =
-      !count_text.empty() && absl::SimpleAtoi(Variable("LISTEN_PID"), &pid) && pid == getpid();
+  const bool ours = !count_text.empty() &&
+                    absl::SimpleAtoi(EnvironmentVariable("LISTEN_PID"), &pid) && pid == getpid();
   if (!ours) return absl::NotFoundError("no socket was passed");
   const bool one = absl::SimpleAtoi(count_text, &count) && count == 1;
 

@@ -24,9 +24,9 @@ constexpr int kWorkers = 5;
 
 TrackerOptions TrackerOptions::FromEnvironment() {
   TrackerOptions options;
-  options.wandb_username = Variable("WANDB_USERNAME");
-  options.wandb_user_email = Variable("WANDB_USER_EMAIL");
-  const std::string allow_http = Variable("RANKLOG_ALLOW_HTTP");
+  options.wandb_username = EnvironmentVariable("WANDB_USERNAME");
+  options.wandb_user_email = EnvironmentVariable("WANDB_USER_EMAIL");
+  const std::string allow_http = EnvironmentVariable("RANKLOG_ALLOW_HTTP");
   options.allow_plain_http = allow_http == "1" || absl::EqualsIgnoreCase(allow_http, "true");
   return options;
 }

@@ -126,7 +126,7 @@ absl::Status CheckLocal(const std::string& directory) {
     name = NetworkFuseName(mounts.str(), info.st_dev);
   }
   if (name.empty()) return absl::OkStatus();
-  if (Variable(kAllowNetworkFileSystem) == "1") return absl::OkStatus();
+  if (EnvironmentVariable(kAllowNetworkFileSystem) == "1") return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(directory, " is on ", name,
                    ", a network file system, which can damage or stall the store; choose a "

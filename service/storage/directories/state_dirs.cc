@@ -64,16 +64,17 @@ absl::Status HeldElsewhere(const std::string& dir) {
 }  // namespace
 
 std::vector<std::string> DefaultStateDirs() {
-  if (std::string dir = Variable("RANKLOG_STATE_DIR"); !dir.empty()) return {std::move(dir)};
+  if (std::string dir = EnvironmentVariable("RANKLOG_STATE_DIR"); !dir.empty())
+    return {std::move(dir)};
   std::vector<std::string> dirs;
   std::string made = absl::StrCat("/var/lib/ranklog/", geteuid());
   struct stat info;  // follows a link: only root can make one there
   if (stat(made.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
     dirs.push_back(std::move(made));
   }
-  if (const std::string dir = Variable("XDG_STATE_HOME"); !dir.empty()) {
+  if (const std::string dir = EnvironmentVariable("XDG_STATE_HOME"); !dir.empty()) {
     dirs.push_back(dir + "/ranklog");
-  } else if (const std::string home = Variable("HOME"); !home.empty()) {
+  } else if (const std::string home = EnvironmentVariable("HOME"); !home.empty()) {
     dirs.push_back(home + "/.local/state/ranklog");
   }
   dirs.push_back(absl::StrCat("/var/tmp/ranklog-", geteuid()));

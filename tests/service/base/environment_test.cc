@@ -10,16 +10,16 @@ constexpr char kName[] = "RANKLOG_ENVIRONMENT_TEST";
 
 TEST(EnvironmentTest, WhiteSpaceAroundValueIsRemoved) {
   setenv(kName, " \t/a b/c\r\n", 1);
-  EXPECT_EQ(Variable(kName), "/a b/c");
+  EXPECT_EQ(EnvironmentVariable(kName), "/a b/c");
 }
 
 TEST(EnvironmentTest, EmptyVariableCountsAsUnset) {
   for (const char* value : {"", " \n"}) {
     setenv(kName, value, 1);
-    EXPECT_EQ(Variable(kName), "");
+    EXPECT_EQ(EnvironmentVariable(kName), "");
   }
   unsetenv(kName);
-  EXPECT_EQ(Variable(kName), "");
+  EXPECT_EQ(EnvironmentVariable(kName), "");
 }
 
 }  // namespace
