@@ -189,7 +189,9 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
     EXPECT_EQ(run.stats().last_error, "") << "a hint is no mistake";
     EXPECT_TRUE(run.Log({{"loss", 0.5}}));
     EXPECT_FALSE(run.Log({{"", 0.5}}));
-#ifndef ABSL_HAVE_THREAD_SANITIZER  // TSan ends a forked child that starts a thread
+// TSan ends a forked child that starts a thread. Clang 14's ASan does not hold its allocator's locks
+// over a fork, so the child of a process with threads may wait for one forever.
+#if !defined(ABSL_HAVE_THREAD_SANITIZER) && !defined(ABSL_HAVE_ADDRESS_SANITIZER)
     const pid_t child = fork();
     if (child == 0) {
       const bool logged = run.Log({{"loss", 0.5}});
