@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: tests/checks.sh [--format] [--clang [--all]] [--fix]
 
-  --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, and none is DISABLED_ without a date
+  --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, none is DISABLED_ without a date, and
+            no script with pipefail has a pipe whose reader stops early
   --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time. Skips unchanged folders that passed before
   --all     with --clang: all sources, each by itself. Takes many times as long, and also finds missing #includes, and unused
             using-declarations and constants
@@ -58,6 +59,11 @@ if [ "$format" = yes ]; then
   fi
   if grep -rn --include='*.cc' --include='*.h' DISABLED_ tests | grep -v -E '// .*20[0-9]{2}-[0-9]{2}'; then
     echo "checks.sh: a disabled test needs a date and a reason in its line: // 2026-01-31: why" >&2
+    exit 1
+  fi
+  # A writer that is not done when `head` ends gets SIGPIPE, and the script ends with 141, though only sometimes.
+  if git -c safe.directory='*' grep -l -E '^set -.*pipefail' -- ':!*.md' | xargs grep -n -E '\|[[:space:]]*(head|grep -[a-zA-Z]*q)([[:space:]]|$)'; then
+    echo "checks.sh: with pipefail the reader of a pipe must read everything: sed -n 1p for head, and [[ ... == *word* ]] for grep -q" >&2
     exit 1
   fi
 fi

@@ -85,7 +85,7 @@ run() {
   # Most tests wait for processes and disks more than they compute; those that compute take two places.
   ctest --test-dir "build/$name" -j $((4 * jobs)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
   printf '\nThe slowest tests, in seconds; above 20 belongs into the soak:\n'
-  sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | head -n 20
+  sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | sed -n 1,20p
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary" || true
   [ "$code" = 0 ] || return "$code"
   local log="build/$name/Testing/Temporary/LastTest.log" begun ended

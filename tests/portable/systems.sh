@@ -14,7 +14,7 @@ for program in debootstrap systemd-nspawn openssl python3; do command -v "$progr
 # shellcheck source=/dev/null
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 # shellcheck disable=SC2016 # of apt
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' "Codename: $release" | head -n 1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' "Codename: $release" | sed -n 1p)
 [ -n "$mirror" ] || fail "apt has no list of packages of $release; run apt-get update"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/ranklog-systems.XXXXXX")
@@ -94,6 +94,6 @@ try_on "$release" ca-certificates '
   test -s /root/.local/state/ranklog/ranklog.db
   test -z "$(find /etc /usr /var/lib/ranklog -name "*ranklog*")"'
 for suite in bullseye trixie; do
-  try_on "$suite" ca-certificates,g++ 'tar -xf /trial/ranklog-*.tar.gz -C /usr/local --strip-components=1; ldd --version | head -n 1; sh /trial/try "$1"'
+  try_on "$suite" ca-certificates,g++ 'tar -xf /trial/ranklog-*.tar.gz -C /usr/local --strip-components=1; ldd --version | sed -n 1p; sh /trial/try "$1"'
 done
 say "all systems work"

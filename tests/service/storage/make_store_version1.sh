@@ -17,7 +17,7 @@ export RANKLOG_STATE_DIR=$dir/state RANKLOG_ADDRESS=unix:$dir/d.sock RANKLOG_SPO
 export RANKLOG_PROJECT=test RANKLOG_DESTINATIONS=wandb WANDB_BASE_URL=http://127.0.0.1:9 HOME=$dir
 unset WANDB_API_KEY
 rank=$build/tests/integration/logging_rank
-[ -x "$rank" ] || rank=$(find "$build" -name logging_rank -type f | head -1)
+[ -x "$rank" ] || rank=$(find "$build" -name logging_rank -type f -print -quit)
 "$build/bin/ranklogd" 2>"$dir/log" &
 daemon=$!
 until [ -S "$dir/d.sock" ]; do sleep 0.05; done
@@ -30,7 +30,7 @@ done
 env RANKLOG_RUN_ID=killed "$rank" 1000 0 20000 >&2 &
 until [ "$(sqlite3 "$dir/state/ranklog.db" "SELECT rows >= 30 FROM run WHERE run_id = 'killed'")" = 1 ]; do sleep 0.05; done
 kill -9 $!
-until "$build/bin/ranklog" runs | grep -q crashed; do sleep 0.05; done
+until [[ $("$build/bin/ranklog" runs) == *crashed* ]]; do sleep 0.05; done
 kill "$daemon"
 wait "$daemon" || true
 echo "-- A store of version 1 of the format, as sqlite3's .dump gave it: see make_store_version1.sh."
