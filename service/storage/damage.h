@@ -24,8 +24,8 @@ namespace ranklog::storage {
 absl::Status CheckForDamage(Database& database,
                             absl::Span<const char* const> migrations = Migrations());
 
-// kDataLoss if so little of the file is left that SQLite would read it as an empty one: a few
-// bytes, or only the write-ahead log.
+// kDataLoss if SQLite would read the rest of the file as an empty database: only a few bytes, or
+// only the write-ahead log, are left.
 absl::Status CheckForTruncation(const std::string& path);
 
 // Renames `state_dir`/ranklog.db and its log to ranklog.db.damaged-TIME, and returns that path.

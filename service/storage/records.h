@@ -16,8 +16,8 @@ namespace ranklog::storage {
 extern const char kSelectRun[];
 std::string SelectStream();
 extern const char kSelectDelivery[];
-// Select, for stream or run ?1 or for the run's replays: the owner that seals the blobs, the
-// position after the last row, and whether earlier rows were lost with another store.
+// Select for stream ?1, run ?1 or the replays of run ?1: the owner that seals the blobs, the
+// position after the last row, and whether another store lost earlier rows.
 extern const char kSelectStreamOwner[];
 extern const char kSelectRunOwner[];
 extern const char kSelectReplayOwner[];
@@ -28,8 +28,8 @@ inline constexpr char kReplaysOf[] = "replays of ";  // prefix of the run's owne
 // init_us, ?3 boot_id, ?4 began_us.
 extern const char kBeganTogether[];
 // Whether a stream belongs to the session's start: both have the same launch. If the launcher is
-// not visible, both must have begun together in worlds of equal size. ?2 to ?4 are as above. ?5 is
-// the id of the launch, ?6 restart, ?7 requeue, ?8 unseen, ?9 the world size.
+// not visible, both must have begun together in worlds of equal size. ?2 to ?4 are as above. The
+// launch gives ?5 id, ?6 restart, ?7 requeue and ?8 unseen. ?9 is the world size.
 std::string SameStartCondition();
 
 // The columns of the losses in the order of model::kLossReasons, separated by commas, each as

@@ -73,8 +73,8 @@ class Store {
   // there are.
   //   kResourceExhausted   the disk is full, the quota is used up, or a file is at this process's
   //                        limit
-  //   kUnavailable         the file system is read-only, or the file is not InPlace(): nobody could
-  //                        find what was committed
+  //   kUnavailable         the file system is read-only, or the file is not InPlace(), so that
+  //                        nobody could find what was committed
   // On any error the transaction is rolled back. After these two errors, the same calls may be
   // repeated.
   absl::Status Commit();
@@ -99,10 +99,10 @@ class Store {
   // Its start time stays that of its first session.
   //
   // Run: it is assignment.run, or else the run with assignment.run_id. If another job's run has
-  // that id, and a tracker may have it, a new run gets and keeps the next free one of {run_id}-2,
-  // -3, ... Its name comes from its last primary session; a name that equals the id follows the id.
-  // If a stream is new to an ended run, or live again, the run is running again, and its deliveries
-  // must be completed again.
+  // that id, and a tracker may have it, a new run gets the next free one of {run_id}-2, -3, ... Its
+  // name comes from its last primary session; a name that equals the id follows the id. If a stream
+  // is new to an ended run, or live again, the run is running again, and its deliveries must be
+  // completed again.
   //
   // Stream: one that had crashed is live again. One that had finished stays finished (its Finish
   // comes again). These rows count as its losses.with_store, and are not stored again:
@@ -152,7 +152,7 @@ class Store {
   absl::Status SetPosition(int64_t run, const RunPosition& position);
   absl::Status SetAggregated(int64_t stream, const UsedRows& used);
   //   kInvalidArgument     the state is kRunning, or a stream of the run is live or has rows that
-  //                        are not aggregated (it may have joined since the caller looked)
+  //                        are not aggregated. The stream may have joined since the caller looked
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
   // Prepends `why` to the reason of a run that failed or crashed and ended at `ended_us`. Does
@@ -164,8 +164,8 @@ class Store {
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
   // Changes the address of the W&B server for the run's job, and so for all runs of the job. The
   // caller ensures that no process delivers one of them. Does nothing if that is its address.
-  //   kFailedPrecondition  a run of the job is running, because its ranks give the address; or a
-  //                        tracker has a part of one: its other rows belong there, too
+  //   kFailedPrecondition  a run of the job is running, so its ranks give the address; or a tracker
+  //                        has a part of one, so its other rows belong there, too
   absl::Status SetBaseUrl(int64_t run, absl::string_view base_url);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
   // ended and all its rows are delivered.
