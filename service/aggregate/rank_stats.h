@@ -16,8 +16,8 @@ namespace ranklog::aggregate {
 // NaN, infinities
 //          excluded from every statistic, and counted in not_finite. Without any finite value the
 //          statistics are NaN.
-// Range    statistics of finite values are finite and keep their precision, however large or small
-//          the values are: squares are summed in units of 2^(2 * exponent).
+// Range    statistics of finite values are finite and precise, even for very large or small values:
+//          squares are summed in units of 2^(2 * exponent).
 // Order    min, max, argmin, argmax and the counts do not depend on it; mean and std only by
 //          rounding.
 // Threads  pure; use it from any thread.

@@ -1,6 +1,6 @@
-// Makes a run's rows from its ranks' rows: merges the rows of one rank at one step, adds the
-// statistics over the ranks, and assigns each row its index. Does no I/O and reads no clock; all
-// its input comes from its calls.
+// Makes the rows of a run from the rows of its ranks. Merges the rows of each rank at one step,
+// adds the statistics over the ranks, and gives each row its index. Does no I/O and reads no clock:
+// all input comes from the calls.
 
 #ifndef SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
 #define SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
@@ -21,11 +21,11 @@ namespace ranklog::aggregate {
 
 // One per run. Not thread-safe.
 //
-// A step closes when every live primary stream has passed it, however long that takes: the primary
-// rank's rows are the run. Every other live stream must also have passed it, or `step_wait` must
-// have elapsed since the primaries passed it. A stream passes a step by a row with a larger step,
-// by a row that commits the step, by its passed step in AddStream(), or by its end. No step closes
-// before the first primary stream joins.
+// A step closes when every live primary stream has passed it, however long that takes, because the
+// primary rank's rows are the run. Every other live stream must also have passed it, or `step_wait`
+// must have elapsed since the primaries passed it. Four events pass a step: a row with a larger
+// step, a row that commits the step, a passed step in AddStream(), and the end of the stream. No
+// step closes before the first primary stream joins.
 //
 // Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
 // stream is silent if it has sent no row, or no row above the run's last row since a wait for it
@@ -35,40 +35,41 @@ namespace ranklog::aggregate {
 //                   A step waits as long for ranks of the node that have not attached.
 //   silent_wait     from when the primaries passed this step.
 //
-// Late rows: the steps of a run's rows ascend within an attempt. So a row of a stream is late if
-// its step is not above the last row's step. Late rows are counted and left out. A row of a primary
-// is late only if the stream (a thread) joins behind the run's rows. A primary's row with a larger
-// step always becomes a row of the run, even if the other ranks' rows for it are gone.
+// Late rows: within an attempt, the steps of a run's rows ascend. So a row of a stream is late if
+// its step is not above the step of the run's last row. Late rows are counted and left out. A row
+// of a primary is late only if its stream (a thread) joins behind the run's last row. A primary's
+// row with a larger step always becomes a row of the run, even if the other ranks' rows of that
+// step are gone.
 //
-// Attempts (model::Stream::attempt) follow one another. An attempt ends when all its primary
-// streams have ended; then the rows of the next one are taken. If the first row of the next attempt
-// has a step that the run already has, the run is rewound to that step. Aggregated::rewinds has the
-// point. Rows up to the furthest step are replays, which are stored beside the run's rows. Rows
-// whose steps count the rows of their process from 0 (model::Block::counted) continue from the
-// run's last row, unless the attempt's first row has a given step.
+// Attempts (model::Stream::attempt) are processed in order. An attempt ends when all its primary
+// streams have ended; then the rows of the next attempt are taken. If the first row of an attempt
+// has a step that the run already has, the run is rewound to that step; Aggregated::rewinds reports
+// this. Rows up to the furthest step are replays, which are stored beside the run's rows. The steps
+// of some rows only count the rows of their process from 0 (model::Block::counted). Such rows
+// continue from the run's last row, unless the attempt's first row has a given step.
 //
-// Other ranks in a new attempt: a live stream continues in the next attempt, unless that attempt
-// has another process of its rank; then the old stream's rows are replays. If a rank that restarted
-// logs a step again that was already taken, that row is a replay, too. Such replays are counted and
-// left out.
+// Other ranks in a new attempt: a live stream continues in the next attempt. But if that attempt
+// has another process of the same rank, the old stream's rows are replays. If a restarted rank logs
+// a step again whose row was already taken, the new row is a replay, too. Such replays are counted
+// and left out.
 //
-// Other ranks' rows have an effect only at steps at which the primary has a row; rows at other
-// steps are consumed without effect. But a thread of the primary rank that joins late may bring a
-// row at such a step. Then each of the consumed rows becomes late, as far as they are remembered
-// (the last kMaxPassedRows of a stream, until all streams have ended). While they are remembered,
-// Aggregated does not report them as consumed. Texts of other ranks are left out.
+// Other ranks' rows have an effect only at steps at which the primary has a row. Rows at other
+// steps are consumed without effect. But a thread of the primary rank may join late and have a row
+// at such a step. Then the consumed rows of that step become late, if they are still remembered:
+// the last kMaxPassedRows of each stream are, until all streams have ended. Aggregated does not
+// report a row as consumed while it is remembered. Texts of other ranks are left out.
 //
-// One row per step: first the primary's rows at the step, merged by key. A later value replaces an
-// earlier one (by time; within a stream, by sequence number). Keys are in order of first
-// appearance, and the row has the time of the last one. Then the statistics, as
-// rank_mean/<metric> and so on, of every metric that two or more ranks logged and that differs
+// One row per step. It begins with the primary's rows of the step, merged by key. A later value
+// replaces an earlier one (by time; within a stream, by sequence number). Keys are in order of
+// first appearance. The row has the time of the last of these rows. The statistics follow, as
+// rank_mean/<metric> and so on, for every metric that two or more ranks logged and that differs
 // between ranks. Several streams of a rank count as one rank. If the primary itself logs such a
 // name, its value stays.
 //
-// Metrics that differ between ranks: from the first row of the run, replays included, at which two
-// ranks logged different numbers. NaN equals NaN. Before that row, each statistic would equal the
-// value or carry no information. The run's shapes show which metrics have differed, so a restarted
-// daemon continues with the same ones; for this reason, a metric also counts as different if the
+// Metrics that differ between ranks: a metric differs from the first row on, replays included, at
+// which two ranks logged different numbers. NaN equals NaN. Before that row, each statistic would
+// equal the value or carry no information. The run's shapes show which metrics have differed, so a
+// restarted daemon continues with the same ones. Therefore a metric also counts as different if the
 // primary logs one of its statistics itself. JoinPlanner::kMaxChanges limits how often metrics may
 // begin to differ.
 class RunAggregator {
@@ -83,7 +84,7 @@ class RunAggregator {
     absl::Duration silent_wait = absl::Seconds(1);
   };
 
-  // `run` and `shapes` from the store. A run that is resumed continues where it was.
+  // `run` and `run_shapes` are read from the store. A resumed run continues where it was.
   RunAggregator(const model::Run& run, std::vector<std::vector<std::string>> run_shapes,
                 Options options);
   ~RunAggregator();
@@ -113,7 +114,7 @@ class RunAggregator {
   // not add rows of streams that are ahead.
   size_t open_values() const;
   // True if all streams have ended, and all added rows were closed and returned by Advance(). Rows
-  // that wait for a missing primary do not count.
+  // that wait for a missing primary are ignored.
   bool all_streams_ended() const;
   // The last added row of a stream; 0 if the stream is unknown.
   uint64_t added_seq(int64_t stream) const;
@@ -122,8 +123,9 @@ class RunAggregator {
   // attempt, or waits for the primary's first row of this one.
   uint32_t attempt() const;
   bool takes(int64_t stream) const;
-  // Whether the stream is the furthest behind of those that hold back the next step. Then reading
-  // its rows lets other streams' rows proceed. True for all streams while no step is held back.
+  // Whether this stream is the furthest behind of the streams that delay the next step. If so, read
+  // its rows first, so that the other streams' rows can be used. True for all streams while no step
+  // is delayed.
   bool holds_back(int64_t stream) const;
 
  private:

@@ -32,10 +32,10 @@ std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
 //   rank, local_rank, world_size, node
 //            those of the primary rank. Absent while the primary has no stream. If a rank set a
 //            key of that name, its value is kept (a LoRA's "rank" belongs to the user)
-//   ranklog  {"statistics_over": {"ranks": [0, 1], "of": 4, "node": "n1"}}: the ranks in the run's
-//            statistics, which are the ranks of this daemon, and the number of ranks in the job.
-//            Absent if statistics are off. If a rank set an object of that name, its other members
-//            are kept
+//   ranklog  {"statistics_over": {"ranks": [0, 1], "of": 4, "node": "n1"}}. `ranks` are the ranks
+//            in the run's statistics, which are those of this daemon. `of` is the number of ranks
+//            in the job. Absent if statistics are off. If a rank set an object of that name, its
+//            other members are kept
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
                       absl::Span<const model::StoredUpdate> updates);
 

@@ -42,8 +42,8 @@ class RunStreams {
   int64_t NextPrimaryStep(int64_t last_step);
   // Consumes the other streams' rows below `step`, or all of them.
   void ConsumeOthersBelow(int64_t step, bool every, int64_t last_step);
-  // Called when the row of `step` is made. Rows that were consumed for it earlier are not in it, so
-  // they are late, unless a later process of the rank has logged the step again.
+  // Called when the row of `step` is made. It lacks the rows of that step that were consumed
+  // earlier. They count as late, unless a later process of the rank has logged the step again.
   void SettlePassed(int64_t step);
   // Forgets the consumed rows of all streams: no remaining stream can have rows at their steps.
   void ForgetAllPassed();

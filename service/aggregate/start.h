@@ -14,10 +14,10 @@ namespace ranklog::aggregate {
 //
 // 1. A known ring, or another ring of the same process, stays in its job. So does the ring of a
 //    dead rank that is found later.
-// 2. The ranks of one launch belong to one job. A rank of the launch that begins again continues
-//    there if its launcher restarted it: the launcher counts a restart, or the rank had died and
-//    the launcher restarts dead ranks. Otherwise it is another start: a new job, or rule 4 if the
-//    user gave the id and `resume`.
+// 2. The ranks of one launch belong to one job. If a rank of the launch begins again, it continues
+//    there if its launcher restarted it. That is so if the launcher counts a restart, or if the
+//    rank had died and the launcher restarts dead ranks. Otherwise it is another start: a new job,
+//    or rule 4 if the user gave the id and `resume`.
 // 3. A requeued batch job continues in its job; if none is known here, in the job of its id.
 // 4. Another launch depends on `resume`:
 //      unset        - the job of that id, if no start had the id

@@ -1,4 +1,4 @@
-// The log strategies: they decide which run a rank's session belongs to. Pure functions.
+// The log strategies, which decide the run of a rank's session. Pure functions.
 
 #ifndef SERVICE_AGGREGATE_STRATEGY_H_
 #define SERVICE_AGGREGATE_STRATEGY_H_
@@ -15,11 +15,13 @@ namespace ranklog::aggregate {
 // Chooses the run of a session. `runs` are those of its job in this store, oldest first. If another
 // run has the id, the store appends a number (Store::Attach).
 //
-//   main  one run for the job, {id}, under the given name; rank 0 is primary. On a node without
-//         rank 0, the node's part of the run, local only: {id}-{rank} of the node's first rank,
-//         which is primary, also under the given name
-//   node  one run per node, {id}-{rank} and rank-{rank} of the node's first rank, which is primary
-//   all   one run per rank, {id}-{rank} and rank-{rank}
+//         run                       id                          name         primary
+//   main  one for the job           {id}                        as given     rank 0
+//         on a node without rank 0  {id}-{rank}, of first rank  as given     the node's first rank
+//   node  one per node              {id}-{rank}, of first rank  rank-{rank}  the node's first rank
+//   all   one per rank              {id}-{rank}                 rank-{rank}  the rank
+//
+// The second line is the node's part of the run; it is local only.
 //
 // {id}-{rank} has at most 128 characters; a longer {id} is cut (model::WithNumber).
 //
@@ -29,6 +31,7 @@ namespace ranklog::aggregate {
 //   - at once, if it is rank 0, or the rank that its launcher calls local rank 0
 //   - when as many ranks have attached as the launcher reports: it is the lowest of them
 //   - after a wait, or when all have ended (pipeline::LiveRun): also the lowest of them
+//
 // Until then, the node's ranks join a run whose primary is not chosen (Run::primary_chosen). The
 // choice is final. A later rank below the primary gets a run of its own.
 //
@@ -36,8 +39,8 @@ namespace ranklog::aggregate {
 //   1. the run that has its ring
 //   2. the run of which it is the first rank
 //   3. a live run here whose primary rank is not above this rank, or not chosen yet
-//   4. a run here of the same start in which this rank had no part, even if it has ended, with a
-//      primary rank not above this rank
+//   4. a run here of the same start, even if it has ended, in which this rank had no part and
+//      whose primary rank is not above this rank
 //   5. the run that it had before, with the same local rank and local world size (a restart)
 //   6. a new run
 model::RunAssignment Assign(const model::Session& session, absl::Span<const model::JobRun> runs);
