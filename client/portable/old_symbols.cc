@@ -1,6 +1,6 @@
 // Binds libranklog.so and the portable programs to old symbol versions of glibc and libstdc++, so
-// that they start on systems with older libraries than the build machine. Compiled only with
-// -DRANKLOG_PORTABLE=ON, and only for x86-64: other machines have other base versions.
+// that they start on systems with older libraries. Compiled only with -DRANKLOG_PORTABLE=ON, and
+// only for x86-64: other machines have other base versions.
 //
 // The linker takes the newest version of a function. Instead, each name below is a hidden symbol of
 // the binary, and all its code uses it. tests/portable/symbols.cmake fails if a name is missing.

@@ -28,8 +28,8 @@ void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
   }
 }
 
-// Sorts the rows from `begin` on by rank, and those of a rank by time: of the values that its
-// threads and forked children gave a key, the last counts.
+// Sorts the rows from `begin` on by rank, then by time. If threads or forked children of a rank
+// logged the same key, the last value counts.
 void ClosingStep::SortByTime(size_t begin) {
   order_.resize(step_rows_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});

@@ -30,9 +30,9 @@ class ClosingStep {
   void SortByTime(size_t begin);
   std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
 
-  // For the step being closed: its rows, their entries in OpenRows, and their effective times. The
-  // effective time of a row is the larger of its own time and the previous row's effective time,
-  // because the clock may have been set back.
+  // For the step being closed: its rows, their entries in OpenRows, and their effective times. A
+  // row's effective time is its own time, or the previous row's effective time if that is later,
+  // because the clock may be set back.
   std::vector<StepRow> step_rows_;
   std::vector<const OpenRow*> open_rows_;
   std::vector<int64_t> times_us_;

@@ -21,9 +21,9 @@ namespace ranklog::aggregate {
 // meaning here. For W&B it means nesting, so requests escape it.
 class MetricTable {
  public:
-  // Adds a definition, or merges it into the one of the same name: ORs the flags, joins the
+  // Adds a definition, or merges it into the one of the same name. A merge ORs the flags, joins the
   // summaries, and replaces the step metric and the goal if given. `step_sync` has an effect only
-  // with a step metric. Applying one twice is harmless.
+  // with a step metric. Adding the same definition twice is harmless.
   void Define(const model::MetricDefinition& definition);
 
   // The definition for `key`: the one of that name, or else the one with the longest matching
@@ -44,8 +44,8 @@ class MetricTable {
 };
 
 // Adds missing step metrics to rows, for `step_sync`. A metric's definition may name a step metric.
-// If a row has the metric but not the step metric, it gets the last value of the step metric in the
-// run's earlier rows, or 0.
+// If a row has the metric but not the step metric, it gets the metric's last value in the run's
+// earlier rows, or 0.
 //
 // One per run. It must get the run's rows in their order, from the first. Not thread-safe.
 //

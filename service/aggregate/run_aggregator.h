@@ -23,9 +23,9 @@ namespace ranklog::aggregate {
 //
 // A step closes when every live primary stream has passed it, however long that takes, because the
 // primary rank's rows are the run. Every other live stream must also have passed it, or `step_wait`
-// must have elapsed since the primaries passed it. Four events pass a step: a row with a larger
-// step, a row that commits the step, a passed step in AddStream(), and the end of the stream. No
-// step closes before the first primary stream joins.
+// must have elapsed since the primaries passed it. A stream passes a step when one of these comes:
+// a row with a larger step, a row that commits the step, its passed step in AddStream(), or its
+// end. No step closes before the first primary stream joins.
 //
 // Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
 // stream is silent if it has sent no row, or no row above the run's last row since a wait for it
@@ -55,9 +55,9 @@ namespace ranklog::aggregate {
 //
 // Other ranks' rows have an effect only at steps at which the primary has a row. Rows at other
 // steps are consumed without effect. But a thread of the primary rank may join late and have a row
-// at such a step. Then the consumed rows of that step become late, if they are still remembered:
-// the last kMaxPassedRows of each stream are, until all streams have ended. Aggregated does not
-// report a row as consumed while it is remembered. Texts of other ranks are left out.
+// at such a step. Then the consumed rows of that step become late, if they are still remembered.
+// The last kMaxPassedRows of each stream are remembered until all streams have ended. During that
+// time Aggregated does not report them as consumed. Texts of other ranks are left out.
 //
 // One row per step. It begins with the primary's rows of the step, merged by key. A later value
 // replaces an earlier one (by time; within a stream, by sequence number). Keys are in order of

@@ -8,10 +8,10 @@
 
 namespace ranklog {
 
-// The value of an environment variable, without white space around it, such as the newline at the
-// end of a file from which it was set. Empty if nothing is left or the variable is unset. Ranks use
-// the same rule (client/settings/environment.h), so that all programs use the same socket and
-// directories. Not thread-safe, because getenv is not.
+// The value of an environment variable, without white space around it, such as a newline from the
+// file that set it. Empty if nothing is left or the variable is unset. Ranks use the same rule
+// (client/settings/environment.h), so that all programs use the same socket and directories. Not
+// thread-safe, because getenv is not.
 inline std::string EnvironmentVariable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));

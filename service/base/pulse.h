@@ -16,8 +16,8 @@ namespace ranklog {
 // the disk. The end of a wait is a beat. A loop that neither rests nor beats for a long time hangs.
 //
 // Any thread may call Silence(). Everything else belongs to the loop's own thread. Code that a loop
-// calls does not know the loop's pulse: Rest and Beat() act on the pulse of the calling thread, and
-// do nothing on a thread without one.
+// calls does not know the loop's pulse. So Rest and Beat() act on the pulse of the calling thread.
+// On a thread without one, they do nothing.
 class Pulse {
  public:
   // Registers the pulse for the current thread. Lives as long as the loop runs.

@@ -22,8 +22,9 @@ bool Url::loopback() const {
           name.find_first_not_of("0123456789.") == std::string::npos);
 }
 
-// curl_url() would need more code. It accepts most of what must be refused here (one slash, "#"
-// without a fragment, an encoded host), it keeps the case of the host, and its parts must be freed.
+// curl_url() would need more code. It accepts most of what must be refused here: one slash, "#"
+// without a fragment, an encoded host. It also keeps the case of the host, and its parts must be
+// freed.
 absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   const auto error = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("URL '", text, "' ", why));

@@ -35,9 +35,9 @@ struct Peer {
 // Reads SO_PEERCRED of a connected socket and opens a pidfd. pid is 0 if the kernel gives no pid.
 Peer PeerOf(int socket);
 
-// Finds the peer of a gRPC call. A channel made from a descriptor has no address: gRPC 1.51 names
-// its peer "fd:N" by the number of that descriptor, which stays in use as long as the channel
-// lives. An entry is replaced when its number is used again. Thread-safe.
+// Finds the peer of a gRPC call. A channel made from a descriptor has no address, so gRPC 1.51
+// names its peer "fd:N" by the descriptor's number. The number stays in use while the channel
+// lives. When it is used again, the entry is replaced. Thread-safe.
 class PeerTable {
  public:
   void Add(int fd, std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -25,8 +25,8 @@ class RingFile {
     uint64_t file_bytes = 0;
   };
 
-  // Opens the ring of a rank that attaches: by its path if that leads to the rank's inode, else
-  // through the rank's root directory in /proc.
+  // Opens the ring of a rank that attaches. Uses the path if it leads to the rank's inode, else the
+  // same path below the rank's root directory in /proc.
   //   kNotFound          neither leads to the inode: ask the rank to pass the descriptor
   //   kPermissionDenied  not a regular file of the peer's user, or of another size
   static absl::StatusOr<std::shared_ptr<const RingFile>> OpenClaimed(const Claim& claim,

@@ -83,10 +83,10 @@ class StreamRegistry {
   // streams of its rank. If the attach succeeds, call AddKnown() or Attach() before EndAttaching().
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAttaching(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // True if another stream of the rank must end first. The process of that stream has ended, or may
-  // have ended before this daemon started, or the stream is an earlier, finished Init() of this
-  // process. Until that stream has ended, it is unknown whether the rank continues or runs twice.
-  // `process` is Launch::process of the new stream.
+  // True if another stream of the rank must end first. Either that stream's process has ended, or
+  // may have ended before this daemon started. Or this process made that stream by an earlier
+  // Init(), and has finished it. Until that stream has ended, it is unknown whether the rank
+  // continues or runs twice. `process` is Launch::process of the new stream.
   bool MustWaitForPredecessor(const model::StreamKey& key, const std::string& process) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.

@@ -2,9 +2,8 @@
 // The JSON library's own ordered object searches linearly, which takes seconds for the summary of a
 // run with 100,000 metrics.
 //
-// tsl::ordered_map (Debian's libtsl-ordered-map-dev) is such an object too, but does not fit: its
-// iterators give constant values, to which the JSON library binds its references, and it has no
-// key_compare.
+// tsl::ordered_map (Debian's libtsl-ordered-map-dev) is similar, but does not fit. Its iterators
+// give constant values, but the JSON library binds references to them. It also has no key_compare.
 
 #ifndef SERVICE_MODEL_ORDERED_OBJECT_H_
 #define SERVICE_MODEL_ORDERED_OBJECT_H_

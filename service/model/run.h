@@ -124,9 +124,9 @@ struct JobRun {
 
 inline constexpr size_t kMaxIdBytes = 128;  // trackers refuse longer ids
 
-// Returns `id`, a dash and `number`. If the result is longer than kMaxIdBytes, the end of `id` is
-// replaced by a hash of the whole `id`, so that different ids stay different. The result depends
-// only on the arguments, so every daemon gets the same one.
+// Returns `id`, a dash and `number`. If that is longer than kMaxIdBytes, a hash of the whole `id`
+// replaces the end of `id`, so that different ids stay different. The result depends only on the
+// arguments, so every daemon gets the same one.
 std::string WithNumber(absl::string_view id, uint64_t number);
 
 // Whether a run that was to be called `wanted` may have got this id. The id is `wanted`, or, if

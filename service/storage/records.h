@@ -16,8 +16,8 @@ namespace ranklog::storage {
 extern const char kSelectRun[];
 std::string SelectStream();
 extern const char kSelectDelivery[];
-// Select for stream ?1, run ?1 or the replays of run ?1: the owner that seals the blobs, the
-// position after the last row, and whether another store lost earlier rows.
+// Select the owner that seals the blobs, the position after the last row, and whether another store
+// lost earlier rows. ?1 is the stream, the run, or the run whose replays are read.
 extern const char kSelectStreamOwner[];
 extern const char kSelectRunOwner[];
 extern const char kSelectReplayOwner[];

@@ -164,8 +164,8 @@ class Store {
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
   // Changes the address of the W&B server for the run's job, and so for all runs of the job. The
   // caller ensures that no process delivers one of them. Does nothing if that is its address.
-  //   kFailedPrecondition  a run of the job is running, so its ranks give the address; or a tracker
-  //                        has a part of one, so its other rows belong there, too
+  //   kFailedPrecondition  a run of the job is running, so its ranks give the address. Or a tracker
+  //                        has a part of a run, so its other rows belong there, too
   absl::Status SetBaseUrl(int64_t run, absl::string_view base_url);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
   // ended and all its rows are delivered.

@@ -212,10 +212,10 @@ absl::StatusOr<bool> Store::ChoosePrimary(int64_t run, const RunAssignment& assi
 }
 
 // Another ring of the same Init(), including those of forked children, belongs to the same attempt.
-// A new stream belongs to the next attempt if the primary rank has no live stream and one of these
-// conditions is true: its rank took part in the newest attempt and has ended, or that attempt
-// belongs to another start. If the ring of a dead process is found after a later process of its
-// rank has attached, the run is not rewound.
+// A new stream may begin the next attempt if the primary rank has no live stream. It does if its
+// rank took part in the newest attempt and has ended, or if that attempt belongs to another start.
+// If the ring of a dead process is found after a later process of its rank has attached, the run is
+// not rewound.
 absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Session& session,
                                                     bool primary) {
   const uint32_t rank = session.stream.rank;

@@ -9,8 +9,8 @@
 namespace ranklog::storage {
 namespace {
 
-// For each delivery, the sizes of this many batches are read, and the rest is estimated from them:
-// a backlog of days has millions of batches.
+// For each delivery, reads the sizes of this many batches and estimates the rest, because a backlog
+// of days has millions of batches.
 constexpr int64_t kMeasuredBatches = 64;
 
 struct Waiting {

@@ -33,8 +33,8 @@ Finding CheckClock(int64_t newest_us);
 std::vector<Finding> CheckServers(const Globals& globals, const std::string& state_dir,
                                   const std::vector<query::RunReport>& runs);
 
-// Finds what may end the daemon with process id `pid` before its rows are delivered: the end of a
-// Slurm job step, or of the user's session. nullopt: no known cause.
+// Checks whether the end of a Slurm job step or of the user's session may end the daemon `pid`
+// before its rows are delivered. nullopt: nothing is known to end it.
 absl::optional<Finding> CheckSupervision(int64_t pid);
 
 }  // namespace ranklog::cli

@@ -1,5 +1,5 @@
-// Rows that are not in a run because no daemon runs: they are in the rings of ranks, or in the
-// store but not aggregated yet.
+// Rows that are in no run because no daemon runs. They are in the rings of ranks, or in the store
+// but not yet aggregated.
 
 #ifndef SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
 #define SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
@@ -23,9 +23,9 @@ struct UnreadSpool {
   bool lives = false;    // its rank is alive, and sends the rows once a daemon answers
 };
 
-// Rings that a daemon of `state_dir` would read but has not read yet: those of dead ranks, and
-// those of live ranks with rows that the store lacks. While a daemon runs, live ranks may have such
-// rows for moments, and dead ranks for some seconds.
+// Rings that a daemon of `state_dir` has not read yet: those of dead ranks, and those of live ranks
+// whose rows the store lacks. While a daemon runs, live ranks have such rows for moments, and dead
+// ranks for some seconds.
 std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir);
 
 // The same, but only rings of dead ranks.
@@ -51,8 +51,8 @@ std::string RankName(const model::StreamKey& key);
 // The number of rows in these spools.
 uint64_t UnreadRows(const std::vector<UnreadSpool>& left);
 
-// "300 rows of rank 0 of gpt:job are only in a spool", or "rank 0 of gpt:job is still running; 300
-// rows wait in its spool for a daemon", or both. `left` must not be empty.
+// For dead ranks: "300 rows of rank 0 of gpt:job are only in a spool". For live ranks: "rank 0 of
+// gpt:job is still running; 300 rows wait in its spool for a daemon". `left` must not be empty.
 std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left);
 
 // Advice: the command that stores these rows.

@@ -13,8 +13,8 @@
 namespace ranklog::deliver::wandb {
 
 // Checks an answer with a success code. W&B servers always send a JSON object, possibly empty.
-//   kUnavailable  another program answered, such as a login page, a captive portal or a proxy; or
-//                 the answer is beyond the limits of bounded_json.h; the message describes it
+//   kUnavailable  something else answered (a login page, a captive portal, a proxy), or the answer
+//                 exceeds the limits of bounded_json.h; the message describes it
 absl::Status CheckAnswer(const HttpResponse& answer);
 
 // Parses a line, a config or a summary within the limits of bounded_json.h. The bare words NaN,

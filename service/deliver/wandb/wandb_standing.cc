@@ -166,8 +166,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
   return absl::ZeroDuration();
 }
 
-// Other stores have written lines after ours. The first `found` rows of the cut are at the server:
-// they are sent again to the same lines, because no answer for them was stored. All other rows go
+// Other stores have written lines after ours. The first `found` rows of the cut are at the server.
+// They are sent again to the same lines, because no answer for them was stored. All other rows go
 // after the last line.
 absl::Status WandbDelivery::MoveAfterOthers(storage::StoreReader& reader, uint64_t found) {
   const uint64_t first = delivery_.delivered_rows;
@@ -223,7 +223,7 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
   return last_us + kSameTimeUs >= std::max(*standing_->newest_us, cursor_.continued_us);
 }
 
-// Whether this store continues the run of other stores. True if no row of this store was sent, its
+// Whether this store continues the run of other stores. True if this store has sent no row, its
 // starts continue an existing run, and its first row is newer than all rows at the server.
 absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) const {
   if (has_sent() || cursor_.cut_rows > 0 || run_.rows == 0) return false;

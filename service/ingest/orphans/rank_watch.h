@@ -51,10 +51,10 @@ class WakeEvent {
 //   - It runs another program, by exec(). It released the lock without Finish(). Then either no
 //     stream is connected for some seconds, or its next program wants to attach.
 //
-// The spool directories are scanned at the start and every few seconds for rings whose rank never
-// attached: from a time without a daemon, and from forked children that could not connect. A user
-// may have several daemons that scan the same directories. Each takes the rings that name its
-// address, and rings that name none.
+// At the start and every few seconds, it scans the spool directories for rings whose rank never
+// attached. Such rings are from a time without a daemon, or from forked children that could not
+// connect. A user may have several daemons that scan the same directories. Each takes the rings
+// that name its address, and rings that name none.
 class RankWatch {
  public:
   struct Options {

@@ -77,8 +77,8 @@ class DeliveryTasks {
   bool AllDelivered() const;
 
   // Takes the next task that is due, for a step. The task stays valid until Finish(). Null: no task
-  // is due before `next`. A server gets another worker only while more workers are free than work
-  // for it; of several servers, the one with the fewest workers is first.
+  // is due before `next`. A server gets another worker only if more workers are free than work for
+  // this server. The server with the fewest workers is first.
   Task* Take(absl::Time now, Key* key, absl::Time* next);
 
   struct StepEnd {
