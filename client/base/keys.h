@@ -9,8 +9,8 @@
 namespace ranklog::internal {
 
 // True if `text` is UTF-8 without overlong forms and surrogates, as Protobuf requires. Any length.
-// Log() checks every text, so ASCII takes eight bytes at a time: a name of 42 bytes takes 6 ns, and
-// 1 MiB takes 0.12 ms. The library utfcpp takes 0.2 us and 4 ms.
+// Log() checks every text, so this must be fast: it reads ASCII eight bytes at a time. A name of 42
+// bytes takes 6 ns, and 1 MiB takes 0.12 ms. The library utfcpp takes 0.2 us and 4 ms.
 bool IsUtf8(std::string_view text);
 
 // Returns why `key` cannot be logged, as a sentence that contains the key. Empty if it can be

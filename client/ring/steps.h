@@ -15,7 +15,7 @@ inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // the largest that JSON 
 // Lives in memory that forked children share. Thread-safe, also across processes.
 //
 // A row without a step takes the open step, which is above all earlier steps. A row that gives its
-// step may be below the open step: steps grow from row to row of a ring (RingWriter), not of a run.
+// step may be below the open step, because steps grow within a ring (RingWriter), not within a run.
 //
 // Each ring has a word for the steps that its rows gave, written only by its thread. The word is
 // twice the step, plus one if the step has a row. The largest word gives the open step. So a row

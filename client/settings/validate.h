@@ -20,8 +20,8 @@ bool IsRunId(std::string_view text);
 // unchanged: the run goes to that tracker, and waits until the user corrects them.
 Settings Repair(Settings settings);
 
-// Returns why a text cannot be sent, to be appended to its name: " is not UTF-8", " contains a zero
-// byte" or " is longer than 256 bytes". Empty if it can be.
+// Returns why a text cannot be sent. Append it to the text's name: " is not UTF-8", " contains a
+// zero byte" or " is longer than 256 bytes". Empty if it can be sent.
 std::string TextError(std::string_view text, size_t max_bytes);
 
 // The errors of Validate() about the rank and the world size.

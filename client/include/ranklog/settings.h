@@ -70,8 +70,8 @@ struct RANKLOG_EXPORT Settings {
   std::map<std::string, std::string> credentials;  // WANDB_API_KEY; sent at attach, never stored
   bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
 
-  // ---- This process in its job ----
-  // All of them come from the first launcher below whose variables set a rank or a world size:
+  // ---- This process in its job ---- All values come from the first launcher of this list whose
+  // variables set a rank or a world size:
   //   RANKLOG_RANK and so on
   //   torchrun: RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK
   //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only if
@@ -93,8 +93,8 @@ struct RANKLOG_EXPORT Settings {
   std::string state_dir;  // RANKLOG_STATE_DIR: used only by a daemon that this process starts
   std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the directories above
   // RANKLOG_SPOOL_BYTES: ring size of the first thread that logs; 64 KiB to 64 MiB, rounded up to
-  // pages. A row takes at most half of its ring. Other threads start with a sixteenth of this size
-  // (at least 512 KiB), and get the full size at their first row that does not fit.
+  // pages. A row takes at most half of its ring. Other threads start with a sixteenth of this size,
+  // but at least 512 KiB. At the first row that does not fit, they get the full size.
   size_t spool_bytes = 8 << 20;
   // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000. 1 s costs a third of the CPU time of 100 ms.
   std::chrono::milliseconds flush_interval{100};
