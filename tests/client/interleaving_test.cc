@@ -4,8 +4,8 @@
 // whose atomics and mutexes belong to the scheduler (interleaving.cmake).
 //
 // Tried:
-//   - the last row or update against Finish(), by a thread that has a ring, takes the ring of an
-//     ended thread, makes its first ring, or needs a larger one
+//   - the last row or update against Finish(). The thread has a ring, takes the ring of an ended
+//     thread, makes its first ring, or needs a larger one
 //   - rows of two threads
 //   - Finish() by two threads
 //   - a full ring

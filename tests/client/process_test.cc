@@ -98,8 +98,8 @@ TEST_F(ProcessTest, CancelledThreadsEndAfterTheirCalls) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
-// The sanitizers of GCC 12 and Clang 14 do not hold the locks of their allocator over a fork, so a
-// child can hang in its first free().
+// The sanitizers of GCC 12 and Clang 14 do not hold their allocator's locks over a fork. So a child
+// can hang in its first free().
 #if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 TEST_F(ProcessTest, ChildrenForkedDuringLogLoseNothing) {  // S7
   daemon_.Start();

@@ -2,8 +2,8 @@
 //
 //   again_rank finish|destroy
 //
-// Logs rows {"loss": n} at steps 0 to 99, ends its Run in the given way, and logs at steps 80 to
-// 179 in the next Run. Exits with 0 if both got a run and all of the second is durable.
+// Logs rows {"loss": n} at steps 0 to 99, and ends its Run in the given way. Then logs at steps 80
+// to 179 in the next Run. Exits with 0 if both got a run and all of the second is durable.
 
 #include <string>
 

@@ -3,8 +3,8 @@
 //   other_user UID PATH...
 //
 // Prints a line for each thing that it could do: "reads PATH", "writes PATH" (it could open the
-// file for writing), "makes files in PATH", "connects to PATH", "is heard at PATH" (the daemon's
-// gRPC server answered). It changes nothing.
+// file for writing), "makes files in PATH", "connects to PATH". "is heard at PATH" means that the
+// daemon's gRPC server answered. It changes nothing.
 
 #include <fcntl.h>
 #include <grp.h>

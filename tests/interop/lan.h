@@ -11,9 +11,9 @@
 
 namespace ranklog::testing {
 
-// Hosts on one switch. A host looks like a separate machine to its programs: it has a host name, an
-// address and a network interface, all its ports are free, and it resolves the other hosts' names.
-// All hosts share the files and processes of this machine.
+// Hosts on one switch. To its programs, a host looks like a separate machine: it has a host name,
+// an address and a network interface. All its ports are free, and it resolves the names of the
+// other hosts. All hosts share the files and processes of this machine.
 //
 // The namespaces have no names, and end with this process and its children. Needs root.
 class Lan {

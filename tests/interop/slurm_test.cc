@@ -1,5 +1,5 @@
-// The prolog of deploy/slurm in a real Slurm: the job's user has a daemon that outlives the job,
-// and no problem of that daemon affects the job.
+// Tests the prolog of deploy/slurm in a real Slurm. The job's user has a daemon that outlives the
+// job, and no problem of that daemon affects the job.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -165,8 +165,8 @@ class Oracle {
   std::vector<std::string> wrong_;
   // rows with a line, by run id and node
   std::map<std::string, std::map<uint32_t, uint64_t>> rows_;
-  // For a run that was resumed at another node: the last step that the tracker had then, and the
-  // rows that are not sent because of it.
+  // For a run that was resumed at another node: the tracker's last step at that time, and the rows
+  // that are therefore not sent.
   struct Resumed {
     int64_t last_step = -1;
     std::vector<Line> replays;

@@ -223,8 +223,8 @@ Oracle::Choices Oracle::ChoicesFor(const std::string& metric, const model::Run& 
 }
 
 // A line's figures must come from one value of each of two or more ranks that logged one at its
-// step. A line has them from the first one on at which these values differ; a replay may have come
-// before it, and show that they differed. A rank is left out at most as often as its rows were
+// step. A line has them from the first one on at which these values differ. A replay before that
+// line may already have shown the difference. A rank is left out at most as often as its rows were
 // late. One exception: a process that had ended before the daemon knew the primary's ring may have
 // rows that the end of the run left uncounted.
 void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,

@@ -49,8 +49,8 @@ std::shared_ptr<Peer> PeerWith(pid_t pid) {
 }
 
 // The watch over a spool directory and a store, both real. A test waits for the watch's actions. To
-// see that the watch leaves something alone, a test adds a ring later and waits until it is taken:
-// by then the watch has scanned twice.
+// see that the watch leaves something alone, a test adds a ring later and waits until the watch
+// takes it. By then the watch has scanned twice.
 class RankWatchTest : public ::testing::Test {
  protected:
   RankWatchTest() {
