@@ -93,7 +93,7 @@ class Run:
             self.check(who + "losses", losses, expected)
             self.check(who + "lost", rank["lost"], sum(expected.values()))
 
-    # service/runs.md: "`rows` of a run counts what its trackers are sent"; "Rows of a new attempt at steps that the run has are *replays*"
+    # service/runs.md: "`rows` of a run counts the rows for its trackers"; "Rows of a new attempt at steps that the run already has are *replays*"
     def judge_replays(self):
         if self.rewound_to is None and self.rewound_to_at_least is None:
             self.check("rows", self.run["rows"], len(self.rows))
@@ -263,7 +263,7 @@ class Run:
             if key not in got or key not in due or not alike(got[key], due[key]):
                 self.wrong(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
 
-    # service/json.md: "`metrics`: by name `count` of finite values, `not_finite`, and of the finite ones `last`, its `step`, `min`, `max`"
+    # service/json.md: "Each metric has `count`, `last`, `step` (of `last`), `min` and `max` of its finite values, and `not_finite`"
     def judge_metrics(self, lines):
         due = {}
         for step, values in lines:

@@ -149,7 +149,7 @@ class Model:
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
         # run.h: "With a step: the steps of a thread never decrease. A row with the same step merges into it; a row with a smaller
-        # step is refused." spool_placement.md: "If it logs a smaller step than the ring has, it gets another ring". run.h: "Without
+        # step is refused." spool_placement.md: "If the thread logs a smaller step than the last one in the ring, it gets another ring". run.h: "Without
         # a step: the row merges into the open step, which is the largest step that any thread has given. It also closes that step
         # for rows without a step." "The threads of a process and its forked children share the open step."
         step = act.get("step", process.open)
@@ -192,8 +192,8 @@ class Model:
 
     def define(self, process, act):
         self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "or all metrics with that prefix if `name` ends in "*""; metric_table.h: "merges it into the one of the same name:
-        # flags are or-ed, summaries are joined, and a step metric and a goal are replaced if given"
+        # run.h: "or all metrics with that prefix if `name` ends in "*""; metric_table.h: "A merge ORs the flags, joins the
+        # summaries, and replaces the step metric and the goal if given"
         known = self.definitions.setdefault(self.primary_of(process.rank), {})
         definition = known.setdefault(act["name"], {"summary": set(), "goal": ""})
         definition["summary"] |= set(act["options"].get("summary", []))
@@ -223,9 +223,7 @@ class Model:
         return [rank for rank in range(self.job["ranks"]) if self.primary_of(rank) == primary]
 
     def run_id(self, primary):
-        # strategy.h: "main  one run for the job, {id}"; "On a node without rank 0, the node's part of the run, local only:
-        # {id}-{rank} of the node's first rank"; "node  one run per node, {id}-{rank} and rank-{rank}"; all: "{id}-{rank} and
-        # rank-{rank}"
+        # strategy.h, the table of runs, ids and names
         return "job" if self.job["strategy"] == "main" and primary == 0 else f"job-{primary}"
 
     def name(self, primary):
@@ -236,7 +234,7 @@ class Model:
 
     def figures(self, metric):
         # statistics.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or
-        # else the default", `mean,min,max`; "`*` stands for any text, also with slashes". model/rank_statistics.h: "The strategy `all`
+        # else the default", `mean,min,max`; "`*` matches any text, including slashes". model/rank_statistics.h: "The strategy `all`
         # has none."
         if self.job["strategy"] == "all":
             return []
