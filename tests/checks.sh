@@ -68,8 +68,8 @@ if [ "$format" = yes ]; then
   fi
 fi
 
-# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before: with the same content of all files that
-# it reads, the same command, program and checks. The path of this clone is left out.
+# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before with the same command, program and checks,
+# and the same content of all files that it reads. The path of this clone does not count.
 tidy() {
   local file=$1 key
   key=$({

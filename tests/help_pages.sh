@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The man pages and completions that deploy/help makes: they name each flag of --help, groff reports no warning, and bash,
-# zsh and fish complete a subcommand, a flag and its value.
+# Tests the man pages and completions that deploy/help makes. They name each flag of --help, and groff reports no warning.
+# bash, zsh and fish complete a subcommand, a flag and its value.
 #   tests/help_pages.sh PROGRAM SHARE...     SHARE: the folder of the program's pages; the last program is `ranklog`
 set -euo pipefail
 

@@ -1,5 +1,5 @@
-# The C++ examples in the READMEs are exact copies of compiled files, and the loop that trainer/README.md shows to its readers is
-# short: cmake -DROOT=<source tree> -P tests/readme.cmake
+# The C++ examples in the READMEs are exact copies of compiled files, and the loop in trainer/README.md is short:
+#   cmake -DROOT=<source tree> -P tests/readme.cmake
 cmake_minimum_required(VERSION 3.25)
 function(shows readme source)
   file(READ ${ROOT}/${readme} text)

@@ -18,8 +18,8 @@ state=$(realpath -ms -- "${state:-$usual}")
 
 say() { echo "$(date +%FT%T) job $SLURM_JOB_ID of user $uid: $*"; }
 
-# Makes the directory $1 (an absolute path) if it is missing. False if a user could replace it, for example by a link to
-# another user's directory: it and all directories above it must be writable by root only.
+# Makes the directory $1 (an absolute path) if it is missing. False unless root alone can write to it and to all directories
+# above it. Otherwise a user could replace it, for example by a link to another user's directory.
 only_root_changes() {
   [ "$1" = / ] || only_root_changes "$(dirname -- "$1")" || return 1
   mkdir -- "$1" 2>/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the packages and the tarball of deploy/package.sh on bare systems that debootstrap downloads: the Debian packages on
-# this release of Debian, the tarball on Debian 11 (glibc 2.31) and 13 (2.41). On each, a program is compiled, and logs to a
-# daemon that it starts. Needs root, about 10 minutes, and 400 MB of downloads from the mirror of this machine's apt.
+# Tests the packages and the tarball of deploy/package.sh on bare systems that debootstrap downloads. The Debian packages are
+# tested on this release of Debian, the tarball on Debian 11 (glibc 2.31) and 13 (2.41). On each system, a program is compiled,
+# and logs to a daemon that it starts. Needs root, about 10 minutes, and 400 MB of downloads from the mirror of this machine's apt.
 #   tests/portable/systems.sh [BUILD]     the build tree for the packages [build/package]
 set -euo pipefail
 root=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/../..

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tarball that deploy/package.sh --portable makes from a build tree: its symbols, its static parts and their licences, and
-# a program that is built with it in any folder and logs.
+# Tests the tarball that deploy/package.sh --portable makes from a build tree: its symbols, its static parts and their licences.
+# Also builds a program with the tarball's files in some folder, and lets it log.
 #   tests/portable/tarball.sh BUILD
 set -euo pipefail
 build=$(realpath "$1")

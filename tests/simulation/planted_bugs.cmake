@@ -1,11 +1,11 @@
 # Makes a copy of a source with bugs planted in it: cmake -DFROM=a.cc -DTO=b.cc -P planted_bugs.cmake
 #
-# The sources themselves contain nothing of it. Planted() decides which bug is active. If a line is not found any more,
-# the build of simulation_planted fails: give the bug its new place.
+# The sources themselves do not contain the bugs. Planted() decides which bug is active. If a line is no longer found, the
+# build of simulation_planted fails: enter the bug's new line.
 cmake_minimum_required(VERSION 3.25)
 
-# plant(FILE NAME OLD NEW): in a source whose path ends in FILE, replaces OLD by NEW. @BUG@ in NEW becomes the query
-# whether the bug is active.
+# plant(FILE NAME OLD NEW): in a source whose path ends in FILE, replaces OLD by NEW. @BUG@ in NEW becomes a call that
+# returns whether the bug is active.
 function(plant file name old new)
   if(FROM MATCHES "${file}$")
     string(FIND "${source}" "${old}" place)
