@@ -40,8 +40,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // `by_destructor`: the program gave no exit code, so the exit code of the process is used if the
-  // process ends soon.
+  // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
+  // used.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -219,7 +219,7 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
     }
     return Refused(writer, outcome, writer->reason());
   } catch (...) {  // no memory even for the slow path
-    // Not by a call, which makes the whole function a nanosecond slower.
+    // Not a function call: that would make the whole function a nanosecond slower.
     lost_without_ring_[LossReasonIndex(WriteResult::kRingFull)].fetch_add(
         1, std::memory_order_relaxed);
     return false;

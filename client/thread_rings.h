@@ -1,8 +1,8 @@
 // The rings of the calling thread: one per run that it logged to, and more if one was too small.
 // When the thread ends, each returns to its run.
 //
-// A signal handler that logs may interrupt any of these calls. RunState keeps it out of them, by
-// WriterSearch.
+// A signal handler that logs may interrupt any of these calls. RunState uses WriterSearch to keep
+// the handler from making such a call, too.
 
 #ifndef CLIENT_THREAD_RINGS_H_
 #define CLIENT_THREAD_RINGS_H_

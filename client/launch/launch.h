@@ -19,7 +19,7 @@ struct Starter {
   // Equal for all ranks that one launcher started on this node. No other process has it.
   std::string id;
   // False: the launcher is outside our pid namespace, and `id` belongs to a process inside. Then
-  // each rank in a container of its own has a different id.
+  // ranks in separate containers have different ids.
   bool seen = true;
 };
 Starter FindLauncher();

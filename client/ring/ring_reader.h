@@ -48,8 +48,8 @@ class RingReader {
     last_seq_ = 0;
   }
 
-  // Finds the next record's kind, and does not go past the record. Skips padding. False: there is
-  // no record yet, or damage() says why nothing after this point can be read.
+  // Finds the kind of the next record without moving past it. Skips padding. False: there is no
+  // record yet, or damage() has the reason why nothing after this point can be read.
   bool Peek(v1::RecordKind* kind);
   const std::string& damage() const { return damage_; }  // empty: none
 
@@ -58,7 +58,7 @@ class RingReader {
   uint32_t Shape();
   std::string_view Control() const;
 
-  // Goes past the record that Peek() found.
+  // Moves past the record that Peek() found.
   void Skip();
   uint64_t position() const { return position_; }
 

@@ -3,7 +3,7 @@
 // All rings in a file system together take at most a quarter of what would be free without them.
 // The /dev/shm of a container has 64 MiB, and other programs need it. The directory is not locked,
 // because a stopped process would then block all others. Instead, a process checks the room, makes
-// its ring, and checks again. If several make rings at once, the last one sees all of them.
+// its ring, and checks again. If several processes make rings at once, the last one sees all rings.
 
 #ifndef CLIENT_RING_SPOOL_ROOM_H_
 #define CLIENT_RING_SPOOL_ROOM_H_
@@ -29,7 +29,7 @@ struct SpoolRoom {
 
 // Returns how large a new ring may be, at most `wanted` bytes, in whole pages; 0 if that is less
 // than `least`. The first ring of each rank takes half of the rank's part; if the number of ranks
-// is unknown, half of what is left. Every other ring takes an eighth of what is left.
+// is unknown, half of the remaining room. Every other ring takes an eighth of the remaining room.
 size_t FittingBytes(const SpoolRoom& room, size_t wanted, size_t least,
                     const v1::Identity& identity);
 

@@ -11,8 +11,8 @@
 //   on_message                        set by the program only
 //
 // A new setting has its member in ranklog/settings.h, and its rows here and in settings.md. If it
-// goes to the daemon, proto/README.md lists the other places. A default that Init() must find out
-// is in launch/resolve.cc.
+// goes to the daemon, proto/README.md lists the other places. Defaults that Init() determines are
+// in launch/resolve.cc.
 
 #ifndef CLIENT_SETTINGS_SETTING_TABLE_H_
 #define CLIENT_SETTINGS_SETTING_TABLE_H_

@@ -2,7 +2,7 @@
 // no descriptor or no memory. So the sender checks before each use of gRPC, and waits if there is
 // too little.
 //
-// The checks only read limits and usage. They reserve nothing, because the trainer would lack it.
+// The checks only read limits and usage. They reserve nothing, because the trainer may need it.
 
 #ifndef CLIENT_STREAM_HEADROOM_H_
 #define CLIENT_STREAM_HEADROOM_H_

@@ -325,7 +325,7 @@ bool RunAggregator::holds_back(int64_t stream) const {
   if (rows == nullptr) return false;
   int64_t furthest_behind = impl_->PassedByPrimaries();
   if (impl_->planner.joins()) {
-    // A silent or absent rank holds back all others while it is waited for, and only then.
+    // A silent or absent rank delays all others, but only while the step waits for it.
     const bool waits = impl_->deadline != absl::InfiniteFuture();
     if (waits && impl_->AwaitsAbsentRanks()) furthest_behind = kNoStep;
     for (const StreamRows* other : impl_->streams.others()) {

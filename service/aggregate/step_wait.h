@@ -23,7 +23,7 @@ class StepWait {
   };
   explicit StepWait(const Limits& limits);
 
-  // An attempt begins. Its ranks are waited for like those of the first attempt.
+  // An attempt begins. Steps wait for its ranks as in the first attempt.
   void BeginAttempt() { started_ = absl::InfiniteFuture(); }
   // The primaries have passed all steps up to `step`.
   void Passed(int64_t step, absl::Time now) { passed_times_.Passed(step, now); }
@@ -31,8 +31,8 @@ class StepWait {
   void Forget(int64_t step) { passed_times_.Forget(step); }
 
   // The deadline of the wait of `step` for `others` and for ranks without a stream. The primaries
-  // must have a row at `step`, and must have passed it. Infinite past if all have passed it.
-  // Streams of attempts after `attempt` are not waited for.
+  // must have a row at `step`, and must have passed it. Infinite past if all have passed it. A step
+  // does not wait for streams of attempts after `attempt`.
   absl::Time Until(int64_t step, uint32_t attempt, const std::vector<StreamRows*>& others,
                    bool absent_ranks, absl::Time now);
   // The wait is over: streams that have not passed `step` are silent from now on.

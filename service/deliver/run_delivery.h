@@ -38,7 +38,7 @@ class RunDelivery {
   // Makes at most one exchange with the tracker. Reads the rows to send from `reader`. A new cursor
   // must be durable before the request is sent. So Step() returns it as `changed` without a
   // request, and the next Step() sends the request. `draining`: do not wait for more rows. `now` is
-  // a time of a steady clock.
+  // by a steady clock.
   virtual StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) = 0;
 };
 

@@ -226,7 +226,7 @@ struct Stream {
   int64_t ended_us = 0;
 };
 
-// The reason of a stream contains this text if its rank left rows, an unknown number, that are not
+// The reason of a stream contains this text if its rank left an unknown number of rows that are not
 // in the store.
 inline constexpr absl::string_view kSpoolUnread = "; its spool could not be read";
 bool SpoolIsUnread(const Stream& stream);

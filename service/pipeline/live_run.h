@@ -22,7 +22,7 @@
 namespace ranklog::pipeline {
 
 // How a run ended, from its streams. The first rule that matches decides:
-//   crashed   a stream crashed; reason and exit code (1 if it has none) of the first one to crash
+//   crashed   a stream crashed; reason and exit code (or 1) of the first stream that crashed
 //   failed    a stream has an exit code other than 0; the primary's code comes before others, with
 //             the reason if it did not call Finish()
 //   finished  all other cases

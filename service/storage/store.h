@@ -104,12 +104,12 @@ class Store {
   // is new to an ended run, or live again, the run is running again, and its deliveries must be
   // completed again.
   //
-  // Stream: one that had crashed is live again. One that had finished stays finished (its Finish
-  // comes again). These rows count as its losses.with_store, and are not stored again:
+  // Stream: one that had crashed is live again. One that had finished stays finished (its rank
+  // repeats the Finish). These rows count as its losses.with_store, and are not stored again:
   //   - new stream: the rows before session.first_seq, which were lost with another store
   //   - known stream: the rows that it lacks before session.first_seq; then this store is an older
   //     copy, or was recovered
-  //   - ring that comes again after its run was removed: the rows that were removed with the run
+  //   - ring that attaches again after its run was removed: the rows that were removed with the run
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Chooses the primary rank of a run that has none, and names the run after it. The streams of

@@ -283,7 +283,7 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                    writer_.SelectInteger("SELECT coalesce(max(ended_us), 0) FROM stream "
                                          "WHERE run = ?1 AND rank = ?2",
                                          {owner.run, session.stream.rank}));
-  // A ring that comes again after its run was removed: its rows up to this one were delivered.
+  // A ring that attaches again after its run was removed: its rows up to this one were delivered.
   ASSIGN_OR_RETURN(const int64_t removed,
                    writer_.SelectInteger("SELECT coalesce(max(durable_seq), 0) FROM removed_stream "
                                          "WHERE incarnation = ?1 AND rank = ?2",

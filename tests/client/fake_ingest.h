@@ -57,7 +57,7 @@ class FakeIngest : public v1::Ingest::Service {
   std::vector<ReceivedRow> Rows();
   size_t row_count();
   int attaches();              // calls of Attach so far
-  size_t duplicates();         // rows that came again after their acknowledgement
+  size_t duplicates();         // rows that were sent again after their acknowledgement
   std::string error();         // a protocol error of a client; empty if there is none
   void HoldAcks(bool hold);    // stores rows, but does not acknowledge them
   void HoldHellos(bool hold);  // does not answer new streams

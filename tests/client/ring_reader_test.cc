@@ -1,4 +1,4 @@
-// A ring that bugs of the trainer have overwritten. The reader gives it up, and reads nothing
+// A ring that bugs of the trainer have overwritten. The reader abandons it, and reads nothing
 // outside of it.
 
 #include "client/ring/ring_reader.h"

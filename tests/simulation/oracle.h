@@ -39,9 +39,9 @@ struct RingRecord {
   uint32_t thread = 0;
   uint64_t incarnation = 0;
   uint64_t process = 1;  // number of the process among those of its rank
-  uint64_t start = 0;    // number of the start among those of its node that are runs of their own
-  uint32_t rings = 1;    // of the process
-  bool counts = false;   // its steps count on from the run's last step
+  uint64_t start = 0;   // number of the start among the starts of its node that have their own runs
+  uint32_t rings = 1;   // of the process
+  bool counts = false;  // its steps continue from the run's last step
   // Ages of the world: when the rank first knew that the daemon had this ring, and at the end of
   // its process.
   absl::Duration known = absl::InfiniteDuration();

@@ -1,5 +1,5 @@
 // The part of Oracle that judges a run whose primary rank restarted: its replays, the rows that
-// local readers show, and steps that count on.
+// local readers show, and steps that continue.
 
 #include <algorithm>
 #include <limits>
@@ -102,7 +102,7 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
   if (rows != run.rows + run.replays) {
     Wrong(run.run_id, ": ", run.rows, " rows and ", run.replays, " replays are made of ", rows);
   }
-  // Steps that count on start after the last step of the earlier processes.
+  // Steps that continue start after the last step of the earlier processes.
   for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || !stream.primary || !ring->counts) continue;

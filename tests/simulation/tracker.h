@@ -32,12 +32,13 @@ class Tracker {
   // A daemon that restarted, or could not store its state, may forget a Retry-After.
   void ForgetWaits(uint32_t node) { not_before_.erase(node); }
 
-  // The node is gone, so its requests that it no longer waits for never take effect.
+  // The node is gone, so the requests that it abandoned never take effect.
   void Forget(uint32_t node) { ++forgotten_[node]; }
 
-  // The values of a run that a late request set back, since they were last set. A request that the
-  // client gave up may take effect after later ones. Nobody can prevent that for values that
-  // replace earlier ones. A late request cannot change lines, since each has its position.
+  // The values of a run that a late request has overwritten since they were last set. A request
+  // that the client abandoned may take effect after later ones. For values that replace earlier
+  // ones, nobody can prevent that. A late request cannot change lines, because each line has its
+  // position.
   struct SetBack {
     bool config = false;
     bool summary = false;

@@ -136,13 +136,13 @@ class RANKLOG_EXPORT Run {
   // Never waits. Makes no system call, except at a thread's first row, at its first large row (see
   // Settings::spool_bytes), and for an invalid row. Allocates only at the first row of a shape.
   //
-  // A refused row changes only its counter. Later rows without a step get the steps that they would
-  // have without it. So ranks whose rows must meet should give steps.
+  // A refused row changes only its counter. Later rows without a step get the same steps as without
+  // it. So give the steps if the rows of several ranks must have equal steps.
   //
   // With a step: the steps of a thread never decrease. A row with the same step merges into it; a
   // row with a smaller step is refused. Rows of several threads at one step are joined like rows of
   // several ranks, however far one thread is ahead. If a thread logs nothing while others continue,
-  // its steps wait for one second. The wait is 30 s after that thread has logged a smaller step
+  // its steps wait for one second. The wait is 30 s if that thread has once logged a smaller step
   // than the others had one second before. Rows for a step that is already closed stay in the store
   // and are counted as late. The same holds for a thread that starts to log when the daemon already
   // has the other threads' rows.
@@ -155,8 +155,9 @@ class RANKLOG_EXPORT Run {
   // counts as logged. If a step has no metrics at all, the run has no row for it.
   //
   // The threads of a process and its forked children share the open step. A new process counts from
-  // step 0. It may also continue a run (Settings::resume, or a restart by the launcher). Then rows
-  // without a step count on from the run's last step, until the process logs a row with a step.
+  // step 0. It may also continue a run (Settings::resume, or a restart by the launcher). Then the
+  // steps of rows without a step continue from the run's last step, until the process logs a row
+  // with a step.
   //
   // If the process gives a step that the run already has, as after a checkpoint, the run is rewound
   // to that step. From then on, the run consists of the new rows. Rows of an earlier start at this
@@ -194,8 +195,8 @@ class RANKLOG_EXPORT Run {
 
   // Merges the fields into the run's config or summary, by top-level key. If both Summary() and
   // Log() set a metric, the last value counts. A value that is set while a step is open counts as
-  // set at the end of that step. Values from the rank whose rows the run has (rank 0 under kMain)
-  // take precedence over those of other ranks.
+  // set at the end of that step. Values of the rank whose rows are the run's rows (rank 0 under
+  // kMain) take precedence over those of other ranks.
   //   false  not accepted; see stats().last_error
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;

@@ -24,7 +24,7 @@ struct UnreadSpool {
 };
 
 // Rings that a daemon of `state_dir` has not read yet: those of dead ranks, and those of live ranks
-// whose rows the store lacks. While a daemon runs, live ranks have such rows for moments, and dead
+// whose rows the store lacks. While a daemon runs, live ranks have such rows only briefly, and dead
 // ranks for some seconds.
 std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir);
 

@@ -11,8 +11,8 @@ namespace ranklog::deliver::wandb {
 
 // The steps of a run's lines. They equal the steps of the rows, unless another store has brought
 // the run to some step before. Then the lines of this store continue after that step, as in a
-// single store. A row with an explicit step at or below it is a replay and has no line. Rows that
-// were logged without a step are counted on from it.
+// single store. A row with an explicit step at or below it is a replay and has no line. The steps
+// of rows that were logged without a step continue from it.
 class LineSteps {
  public:
   // Sets the last step at the server before the next row.

@@ -84,7 +84,7 @@ class Orphans {
   // see EndDead().
   bool EndMatching(const std::function<bool(const Attached&)>& predicate,
                    std::vector<Attached>* attached);
-  // How a rank ended, as far as it is known.
+  // How a rank ended, as far as that is known.
   struct Ending {
     model::StreamState state = model::StreamState::kCrashed;
     int32_t exit_code = 0;

@@ -77,8 +77,8 @@ class DeliverLoop {
     std::map<std::string, DeliveryTotals::Destination> destinations;
   };
 
-  // Needs at least one worker. A server gets another worker only while more workers are free than
-  // work for it. `store` must outlive this object.
+  // Needs at least one worker. A server gets another worker only if more workers are free than work
+  // for this server. `store` must outlive this object.
   DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options);
   ~DeliverLoop();  // calls Stop()
 

@@ -1,4 +1,4 @@
-// When a step closes: which streams have passed it, which are waited for, and how long.
+// When a step closes: which streams have passed it, for which streams it waits, and how long.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -183,7 +183,7 @@ TEST_F(RunAggregatorTest, StepClosesAfterTheStepWait) {
   EXPECT_EQ(rows[0]["rank_max/loss"], 2);  // has the rows that had arrived by then
   EXPECT_EQ(aggregator_->NextDeadline(), absl::InfiniteFuture());
 
-  // A silent rank is waited for only briefly. Its rows that come too late are counted.
+  // A step waits only briefly for a silent rank. Rows that come too late are counted.
   Log(kPrimary, 3, 1);
   EXPECT_THAT(Advance(), IsEmpty());
   now_ += absl::Seconds(1);
@@ -192,7 +192,7 @@ TEST_F(RunAggregatorTest, StepClosesAfterTheStepWait) {
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_EQ(late(kOther), 1u);
 
-  // Once it has caught up, it is waited for again.
+  // Once the rank has caught up, steps wait for it again.
   Log(kOther, 3, 5);
   Log(kPrimary, 4, 1);
   EXPECT_THAT(Advance(), IsEmpty());

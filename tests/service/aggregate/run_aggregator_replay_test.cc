@@ -1,5 +1,5 @@
-// A continued run: attempts follow each other, rows from a checkpoint on are replays, and rows
-// without a step count on.
+// A continued run: attempts follow each other, rows from a checkpoint on are replays, and the steps
+// of rows without a step continue.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ TEST_F(AggregateLoopTest, EachAttemptWaitsForItsRanks) {
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
   const int64_t resumed = Attach(0, /*incarnation=*/2);
-  Log(resumed, 0, 3, 1);  // without given steps, so they count on
+  Log(resumed, 0, 3, 1);  // without given steps, so the steps continue
   End(resumed);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kRunning) << "rank 1 may still come";
