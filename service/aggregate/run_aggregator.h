@@ -23,9 +23,9 @@ namespace ranklog::aggregate {
 //
 // A step closes when every live primary stream has passed it, however long that takes, because the
 // primary rank's rows are the run. Every other live stream must also have passed it, or `step_wait`
-// must have elapsed since the primaries passed it. A stream passes a step when one of these comes:
-// a row with a larger step, a row that commits the step, its passed step in AddStream(), or its
-// end. No step closes before the first primary stream joins.
+// must have elapsed since the primaries passed it. A stream passes a step with a row at a larger
+// step, or with a row that commits the step. It also passes the step by its passed step in
+// AddStream(), or by its end. No step closes before the first primary stream joins.
 //
 // Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
 // stream is silent if it has sent no row, or no row above the run's last row since a wait for it

@@ -1,5 +1,5 @@
-// Checks the stores of this node: every row of the state directory's store, the stores in other
-// standard directories, and stores that were set aside as damaged.
+// Checks the stores of this node. Reads every row of the state directory's store. Also checks the
+// stores in other standard directories, and stores that were set aside as damaged.
 
 #ifndef SERVICE_CLI_DOCTOR_STORES_CHECK_H_
 #define SERVICE_CLI_DOCTOR_STORES_CHECK_H_

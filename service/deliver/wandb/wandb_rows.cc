@@ -158,7 +158,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   post.history_offset = cursor_.base_offset + static_cast<int64_t>(first);
   post.history = lines_.Of(first, rows);
   // The end is sent with the summary. So it waits until it is clear whether the summary can be
-  // sent, and until all definitions apply; definitions after the cut do not apply yet.
+  // sent, and until all definitions apply. Definitions after the cut do not apply yet.
   const bool whole = !hold_summary_ && defined_updates_ >= config_reader_.updates();
   const bool ours = !cursor_.continued;  // we send config, summary and end
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);

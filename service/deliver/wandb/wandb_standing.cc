@@ -224,7 +224,7 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
 }
 
 // Whether this store continues the run of other stores. True if this store has sent no row, its
-// starts continue an existing run, and its first row is newer than all rows at the server.
+// starts continue an existing run, and its first row is newer than the server's rows.
 absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) const {
   if (has_sent() || cursor_.cut_rows > 0 || run_.rows == 0) return false;
   if (!standing_->newest_us.has_value()) return false;
