@@ -53,8 +53,8 @@ constexpr int kMaxHonestAnswers = 400;
 constexpr int kMaxQuietSteps = 200;                    // in a row, without a request
 constexpr absl::Duration kCrashed = absl::Minutes(5);  // of silence, about as at wandb.ai
 
-// Three runs, written once: one with 16 rows, one of them long, and with config, definitions and
-// summary; a crashed run with one row; a run without rows.
+// Three runs, written once. The first has 16 rows, one of them long, and config, definitions and
+// summary. The second crashed with one row. The third has no rows.
 class Runs {
  public:
   Runs() : dir_(std::filesystem::temp_directory_path() / absl::StrCat("fuzz-", getpid())) {
@@ -328,8 +328,8 @@ class Delivered {
     MUST(now.last_error.size() < 4096);
     MUST(now.refused_rows == dead_.size());
     MUST(now.delivered_rows >= stored_.delivered_rows && now.delivered_rows <= run_.rows);
-    // A row that newly counts as delivered was in an accepted post: a bare line if it is a dead
-    // letter, else a line with its values.
+    // A row that newly counts as delivered was in an accepted post. A dead letter was a bare line
+    // there, any other row a line with its values.
     const uint64_t more = now.delivered_rows - stored_.delivered_rows;
     const Exchange exchange = tracker_.exchanges.empty() ? Exchange() : tracker_.exchanges[0];
     MUST(more == 0 || (exchange.stream && exchange.accepted && exchange.lines.size() == more));

@@ -1,6 +1,6 @@
 // A run that another start of its job continues. Rows that are logged again from a checkpoint
-// replace the old rows, the steps of rows without a step continue, and nothing is late or lost.
-// S31, S41.
+// replace the old rows. The steps of rows without a step continue. Nothing is late or lost. S31,
+// S41.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

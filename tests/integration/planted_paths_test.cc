@@ -1,6 +1,6 @@
-// Another user plants things where Ranklog looks for its files: symbolic and hard links to our
-// files, pipes that block a reader, and own files and directories. Ranklog writes, empties or
-// removes nothing of ours through them. Nothing waits, and anything unusable is reported.
+// Another user plants things where Ranklog looks for its files: links to our files, pipes that
+// block a reader, and own files and directories. Ranklog writes, empties or removes nothing of ours
+// through them. Nothing waits, and anything unusable is reported.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests what people run under a real Slurm: the job scripts of deploy/slurm, jobs of several users
-// on one node, and jobs in containers like Enroot's.
+// Tests jobs under a real Slurm: the job scripts of deploy/slurm, jobs of several users on one
+// node, and jobs in containers like Enroot's.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -92,8 +92,8 @@ class Rank {
   ranklog::RowHandle row_;
 };
 
-// What any ring must do for a row: check that there is room, write the record with its number, its
-// step and its time, and publish it.
+// What any ring must do for a row: check the room, write the record with its number, step and time,
+// and publish it.
 class BareRing {
  public:
   explicit BareRing(size_t values)

@@ -144,8 +144,8 @@ Estimate MedianOf(std::vector<double> values) {
   return {Median(std::move(values)), (above - below) / 2};
 }
 
-// The cost of ten metrics per rank and step: in percent of a step's time, in percent of the CPU
-// time of the job's processes, and the CPU time of other processes in percent of a core.
+// The cost of ten metrics per rank and step, in percent of a step's time and of the CPU time of the
+// job's processes. The CPU time of other processes is in percent of a core.
 struct Cost {
   Estimate step_percent;
   Estimate cpu_percent;
@@ -278,8 +278,8 @@ Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   return {parameters * mib, parameters * mib, 2 * parameters * mib, activations * mib};
 }
 
-// The peak of the resident set of one of two ranks, in MiB: the total, and the part without code
-// and without the memory from before the model.
+// The peak of the resident set of one of two ranks, in MiB: the total, and without code and the
+// memory from before the model.
 struct Measured {
   double peak_rss = 0;
   double tensors = 0;
