@@ -43,9 +43,9 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --portable) portable=yes ;;
     --output | --build | --jobs)
-      [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 wants a value"
+      [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
       case "$1" in
-        --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs wants a positive number, not '$2'"; jobs=$2 ;;
+        --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs needs a positive number, not '$2'"; jobs=$2 ;;
         *) declare "${1#--}=$(cd "$called_from" && realpath -m -- "$2")" ;;
       esac
       shift
@@ -139,7 +139,7 @@ while read -r package _; do
     spdlog) from=libspdlog-dev ;;
     sqlite3) from=libsqlite3-dev ;;
     zlib) from=zlib1g-dev ;;
-    *) fail "no licence is known of $package, which is inside; add it here" ;;
+    *) fail "the licence of the included package $package is unknown; add it here" ;;
   esac
   cp -L "/usr/share/doc/$from/copyright" "$doc/licences/$package"
 done <"$doc/static-parts"

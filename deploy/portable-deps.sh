@@ -35,7 +35,7 @@ update=no
 while [ $# -gt 0 ]; do
   case "$1" in
     --sources)
-      [ -n "${2:-}" ] || { echo "portable-deps.sh: --sources wants a folder" >&2; exit 2; }
+      [ -n "${2:-}" ] || { echo "portable-deps.sh: --sources needs a folder" >&2; exit 2; }
       sources=$(realpath -e "$2")
       shift
       ;;

@@ -39,11 +39,11 @@ jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case "$1" in
     --steps | --ranks | --state-dir | --jobs)
-      [ $# -ge 2 ] || wrong "$1 wants a value"
+      [ $# -ge 2 ] || wrong "$1 needs a value"
       case "$1" in
         --state-dir) state=$(cd "$called_from" && realpath -m -- "$2") ;;
         *)
-          [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || wrong "$1 wants a positive number, not '$2'"
+          [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || wrong "$1 needs a positive number, not '$2'"
           declare "${1#--}=$2"
           ;;
       esac
@@ -69,7 +69,7 @@ mkdir -p "$build"
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||
-  { tail -n 20 "$build/configure.log" >&2; fail "cmake failed; all it said is in $build/configure.log"; }
+  { tail -n 20 "$build/configure.log" >&2; fail "cmake failed; its output is in $build/configure.log"; }
 [ -x "$build/bin/ranklog-train" ] || echo "4 to 8 CPU minutes of compilation the first time, $jobs files at a time; [done/all] counts the steps"
 NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$jobs" bin/ranklogd bin/ranklog bin/ranklog-train
 bin=$PWD/$build/bin

@@ -30,7 +30,7 @@ say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
 packages=
 while [ $# -gt 0 ]; do
   case "$1" in
-    --torch) [ -e "${2:-}/torch/lib/libtorch_cuda.so" ] || wrong "--torch wants a folder with torch/lib/libtorch_cuda.so"; packages=$2; shift ;;
+    --torch) [ -e "${2:-}/torch/lib/libtorch_cuda.so" ] || wrong "--torch needs a folder with torch/lib/libtorch_cuda.so"; packages=$2; shift ;;
     -h | --help) usage; exit 0 ;;
     *) wrong "unknown argument '$1'" ;;
   esac
@@ -74,10 +74,10 @@ if [ "$gpus" = 0 ]; then
   "$train" --comm nccl "${short[@]}" --steps 1 >"$work/nccl" 2>&1 || code=$?
   cat "$work/nccl"
   [ "$code" = 1 ] || fail "--comm nccl ended with $code instead of 1"
-  grep -q -e '--comm nccl: .*NVIDIA.*--comm gloo' "$work/nccl" || fail "--comm nccl does not say what is missing"
+  grep -q -e '--comm nccl: .*NVIDIA.*--comm gloo' "$work/nccl" || fail "--comm nccl does not report what is missing"
   "$train" --comm auto "${short[@]}" --steps 2 --nproc-per-node 2 >"$work/auto" 2>&1 || { cat "$work/auto"; fail "--comm auto failed"; }
   cat "$work/auto"
-  grep -q 'on the CPU over Gloo.*NVIDIA' "$work/auto" || fail "--comm auto does not say that it took the CPU"
+  grep -q 'on the CPU over Gloo.*NVIDIA' "$work/auto" || fail "--comm auto does not report that it uses the CPU"
   say "no GPU: two ranks of torchrun over Gloo"
   torchrun --nproc-per-node 2 "$train" --comm gloo "${short[@]}" --steps 3 >"$work/gloo" 2>&1 || { cat "$work/gloo"; fail "torchrun failed"; }
   cat "$work/gloo"

@@ -35,7 +35,7 @@ wrong() { echo "run.sh: $1" >&2; usage >&2; exit 2; }
 choose() { [ "$mode" = all ] || [ "$mode" = "$1" ] || wrong "--$1 and --$mode exclude each other"; mode=$1; }
 
 # number OPTION VALUE PATTERN WORDS: refuses a value that is missing or does not match.
-number() { [[ $2 =~ ^($3)$ ]] || wrong "$1 wants $4, not '$2'"; }
+number() { [[ $2 =~ ^($3)$ ]] || wrong "$1 needs $4, not '$2'"; }
 
 mode=all
 install=yes
@@ -92,7 +92,7 @@ run() {
   begun=$(grep -a -c '\[==========\] Running ' "$log" || true)
   ended=$(grep -a -c '\[==========\] .* ran\.' "$log" || true)
   if [ "$begun" != "$ended" ]; then
-    echo "run.sh: $begun programs began with their tests, and $ended came to the end; see $log" >&2
+    echo "run.sh: $begun test programs started, but $ended completed; see $log" >&2
     return 1
   fi
   if [ -n "${CI:-}" ] && grep -n -E '^\[  SKIPPED \]|\*\*\*(Skipped|Not Run)' "$log" "build/$name.ctest.log"; then

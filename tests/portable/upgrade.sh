@@ -131,7 +131,7 @@ inside pkill -KILL -u $own -x "ranklogd|sleep" || fail "the user's unit has stop
 if inside test -e /usr/bin/ranklogd; then fail "the removal left ranklogd"; fi
 if inside systemctl is-active --quiet "ranklogd@$uid.socket" "ranklogd@$uid.service"; then fail "the removal left a unit active"; fi
 if inside pgrep -x ranklogd >/dev/null; then fail "the removal left a daemon"; fi
-inside test -s "$store" || fail "the removal took the store along"
+inside test -s "$store" || fail "the removal deleted the store"
 
 # ---- Install again: the socket is still enabled; the pending rows are delivered ----
 
@@ -151,8 +151,8 @@ by_user $uid ranklog verify job >>"$work/container" 2>&1 || fail "ranklog verify
 # ---- Purge ----
 
 inside dpkg -P ranklog libranklog0 >"$work/purge" 2>&1 || fail "dpkg -P: $(cat "$work/purge")"
-grep -q "the logs of users stay in /var/lib/ranklog" "$work/purge" || fail "the purge does not say what stays: $(cat "$work/purge")"
-inside test -s "$store" || fail "the purge took the store along"
+grep -q "the logs of users stay in /var/lib/ranklog" "$work/purge" || fail "the purge does not report what stays: $(cat "$work/purge")"
+inside test -s "$store" || fail "the purge deleted the store"
 left=$(inside sh -c 'find /etc /usr /lib -name "*ranklog*" ! -path "*/ranklogd@.service.d" 2>/dev/null; dpkg-query -W "*ranklog*" 2>/dev/null || true')
 [ -z "$left" ] || fail "the purge left $left"
 if inside systemctl --failed --no-legend | grep ranklog; then fail "units failed"; fi
