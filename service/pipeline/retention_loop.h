@@ -25,7 +25,7 @@ namespace ranklog::pipeline {
 // Runs one thread, which checks every `interval`. storage/retention.h defines which runs must go;
 // the transaction that removes a run checks that again. Removes one run after another. Sweeps their
 // data in small slices with a pause after each, so that the ranks' commits run between them. Data
-// that the last daemon did not sweep comes first.
+// that the previous daemon left is swept first.
 class RetentionLoop {
  public:
   struct Options {

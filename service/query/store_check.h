@@ -1,4 +1,4 @@
-// Checks for `ranklog verify` that the store has all rows of a run that it claims to have.
+// Checks for `ranklog verify` whether the store has all rows that its counts claim for a run.
 
 #ifndef SERVICE_QUERY_STORE_CHECK_H_
 #define SERVICE_QUERY_STORE_CHECK_H_

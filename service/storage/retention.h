@@ -33,7 +33,7 @@ struct RemovableRun {
 
 // The runs that may be removed, of those that had ended by `ended_by_us`, the oldest end first. A
 // run may be removed if all of these hold:
-//   - The run and all its streams have ended, and all their rows are used.
+//   - The run and all its streams have ended, and all their rows are aggregated.
 //   - Each of its destinations has its rows and its end.
 //   - One of the destinations is a tracker. A run that is only local has no other copy.
 //   - It is not part of another node's run (local_only), because such a part is never delivered.
@@ -42,7 +42,7 @@ struct RemovableRun {
 absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us);
 
 // Which runs a removal accepts. For each value, the run and its streams must have ended, and all
-// their rows must be used.
+// their rows must be aggregated.
 enum class Removal {
   kDelivered,      // a run of RemovableRuns(), whenever it ended
   kNothingWaits,   // no tracker waits for it; it may be the only copy

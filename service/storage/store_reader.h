@@ -1,6 +1,6 @@
-// Reads the store: its runs, their rows, and what waits for the trackers. Any number of readers, in
-// any process, may have the file open beside the one writer (store.h). Each reader is for one
-// thread at a time.
+// Reads the store: its runs, their rows, and the rows that wait for the trackers. Any number of
+// readers, in any process, may have the file open beside the one writer (store.h). Each reader is
+// for one thread at a time.
 
 #ifndef SERVICE_STORAGE_STORE_READER_H_
 #define SERVICE_STORAGE_STORE_READER_H_
@@ -48,7 +48,7 @@ class StoreReader {
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
                                                            const char* vfs = nullptr);
 
-  // From now on, reads batches after missing ones too. For a caller that checks for gaps itself.
+  // From now on, also reads batches after missing ones. For callers that check for gaps themselves.
   void PassOverMissing() { pass_over_missing_ = true; }
 
   absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first

@@ -43,9 +43,9 @@ class Orphans {
   // Does the same for rings without a live stream, after attaching them by the Hello in each ring.
   // A ring whose contents are all in the store is only removed.
   //
-  // Order: all rings are attached before the rows of any are stored, so that ranks that ran side by
-  // side are aggregated together. But starts of one job, and processes of one rank, are stored one
-  // after the other, in the order in which they ran.
+  // Order: all rings are attached before any of their rows are stored, so that ranks that ran at
+  // the same time are aggregated together. But the starts of one job, and the processes of one
+  // rank, are stored one after the other, in the order in which they ran.
   //
   // `on_unreadable` receives each ring that cannot be read. `between` is called between any two
   // rings. Rings that the store cannot take now may be passed again later.

@@ -106,7 +106,7 @@ class RankWatch {
   void Run();
   bool AnyAwaitsScan() ABSL_LOCKS_EXCLUDED(mutex_);
   void RecordScan(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls waiters whose scan came before this time, and those that have waited too long.
+  // Calls the waiters whose scan began before this time, and those that have waited too long.
   void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);

@@ -59,7 +59,7 @@ class DeliverLoop {
     // Minimum time between two steps of a task because of new rows.
     absl::Duration notify_interval = absl::Milliseconds(500);
     absl::Duration retry_interval = absl::Seconds(1);  // after a failed read or write of the store
-    // A server without an answer for that long is reported.
+    // If a server does not answer for this long, that is reported.
     absl::Duration silence = absl::Seconds(10);
     std::function<absl::Time()> steady_clock = SteadyNow;  // must never go back
     std::function<absl::Time()> wall_clock = absl::Now;    // for the time stamps of dead letters

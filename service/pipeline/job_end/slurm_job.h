@@ -17,9 +17,9 @@ namespace ranklog::pipeline {
 std::string SlurmJobId(absl::string_view batch_job);
 
 // Returns why Slurm ended the job, from the output of `scontrol show job JOB`: "Slurm job 12
-// reached its time limit (TIMEOUT)". Empty if the job ran to its end, so Slurm knows no more than
-// the ranks. nullopt if Slurm does not know yet, or the output does not contain the job. `requeue`
-// is the number of times that the job had been requeued when its ranks started.
+// reached its time limit (TIMEOUT)". Empty if the job ran to its end, because Slurm then knows no
+// more than the ranks. nullopt if Slurm does not know yet, or the output does not contain the job.
+// `requeue` is the number of times that the job had been requeued when its ranks started.
 absl::optional<std::string> SlurmEndReason(absl::string_view output, const std::string& job,
                                            uint32_t requeue);
 
