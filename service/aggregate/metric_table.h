@@ -44,8 +44,8 @@ class MetricTable {
 };
 
 // Adds missing step metrics to rows, for `step_sync`. A metric's definition may name a step metric.
-// If a row has the metric but not the step metric, it gets the metric's last value in the run's
-// earlier rows, or 0.
+// If a row has the metric but not the step metric, the row gets the last value that
+// earlier rows of the run had for the step metric, or 0.
 //
 // One per run. It must get the run's rows in their order, from the first. Not thread-safe.
 //

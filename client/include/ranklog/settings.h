@@ -70,8 +70,9 @@ struct RANKLOG_EXPORT Settings {
   std::map<std::string, std::string> credentials;  // WANDB_API_KEY; sent at attach, never stored
   bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
 
-  // ---- This process in its job ---- All values come from the first launcher of this list whose
-  // variables set a rank or a world size:
+  // ---- This process in its job ----
+  // All values come from the first launcher of this list whose variables set a rank or a world
+  // size:
   //   RANKLOG_RANK and so on
   //   torchrun: RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK
   //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only if
