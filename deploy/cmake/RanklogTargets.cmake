@@ -5,13 +5,14 @@
 #     COLD      no row passes through it. Sanitizer builds do not optimize it, and so compile it twice as fast
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with the pages of deploy/help.
 #                Default component: `programs`
-#   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
+#   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [LOCK l] [ENVIRONMENT A=b ...]
 #                [PATHS NAME=program_or_file ...] [PER_FILE] [COMPUTES] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
 #     PATHS     files, and programs that the test starts (targets): NAME is a const char* with the absolute path
 #     PER_FILE  one ctest entry for each source, named after it, instead of one for all; NAME_others runs the remaining tests
 #     SHARDS    entry=n ...: n entries instead of one, each with a part of the tests
 #     THREADS   the sources of tests with threads: the ThreadSanitizer build contains only these
 #     COST      approximate duration in seconds; long entries start first
+#     LOCK      entries with the same lock run one after another
 #     COMPUTES  each entry keeps a core busy, so it takes two places of `ctest -j`. Other entries mostly wait
 #   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
 #   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
@@ -211,7 +212,7 @@ function(ranklog_paths target)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST;LOCK" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
   set(unknown ${ARG_THREADS})
   list(REMOVE_ITEM unknown ${ARG_SOURCES})
   if(unknown)
@@ -275,6 +276,9 @@ function(ranklog_test target)
   set_tests_properties(${entries} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
   if(ARG_COMPUTES)
     set_tests_properties(${entries} PROPERTIES PROCESSORS 2)
+  endif()
+  if(ARG_LOCK)
+    set_tests_properties(${entries} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
   endif()
   if(ARG_PER_FILE)
     # Usually no test: only those of TYPED_TEST, and of sources that are not named *_test.cc.
