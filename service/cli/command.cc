@@ -1,5 +1,6 @@
 #include "service/cli/command.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -33,6 +34,21 @@ absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& r
   return recently;
 }
 
+// Waits until a daemon has stored what dead ranks of the run left in their spools.
+absl::Status AwaitSpools(const Globals& globals, storage::StoreReader& reader,
+                         const model::Run& run) {
+  ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
+  for (const absl::Time deadline = SteadyNow() + kDaemonTakes; SteadyNow() < deadline;
+       absl::SleepFor(kPoll)) {
+    ASSIGN_OR_RETURN(const std::vector<UnreadSpool> left,
+                     SpoolsOfRun(FindAllSpools(state_dir), reader, run));
+    const bool all_live =
+        std::all_of(left.begin(), left.end(), [](const UnreadSpool& spool) { return spool.lives; });
+    if (all_live || storage::StateLock::Holder(state_dir) == 0) break;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RunArgument::AddTo(Options& options) {
@@ -62,7 +78,11 @@ absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
 
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run) {
-  std::vector<model::Run> runs = {run};
+  RETURN_IF_ERROR(AwaitSpools(globals, reader, run));
+  const absl::StatusOr<model::Run> now = reader.GetRun(run.id);
+  // Not found: it was delivered and removed in the meantime.
+  if (!now.ok() && !absl::IsNotFound(now.status())) return now.status();
+  std::vector<model::Run> runs = {now.ok() ? *now : run};
   RETURN_IF_ERROR(AwaitEnds(globals, reader, &runs));
   return runs.front();
 }

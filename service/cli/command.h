@@ -26,7 +26,8 @@ namespace ranklog::cli {
 // running run, and nothing else if no wait is needed.
 absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
                        std::vector<model::Run>* runs);
-// The same for one run. Returns its new state.
+// The same for one run. First waits up to kDaemonTakes, while a daemon has yet to store what dead
+// ranks of the run left in their spools. Returns the run's new state.
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run);
 

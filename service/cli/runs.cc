@@ -104,6 +104,9 @@ std::string TableOf(const Globals& globals, const std::vector<query::RunReport>&
     for (const std::string& unnamed : UnnamedTexts(report)) {
       absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
     }
+    if (const std::string in_spools = InSpoolsText(report); !in_spools.empty()) {
+      absl::StrAppend(&text, terminal.Red(Printable(in_spools)), "\n");
+    }
     if (!report.stopped.empty()) {
       absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",
                       globals.Command("doctor"), "`\n");
@@ -132,9 +135,11 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
+  const std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
   ASSIGN_OR_RETURN(
       std::vector<query::RunReport> reports,
       query::ReportRuns(*reader, daemon ? daemon->stopped_runs : query::StoppedRuns()));
+  RETURN_IF_ERROR(CountRowsInSpools(spools, *reader, absl::MakeSpan(reports)));
   std::erase_if(reports, [&](const query::RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);

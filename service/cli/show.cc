@@ -11,6 +11,7 @@
 #include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/plot.h"
 #include "service/deliver/json_writer.h"
@@ -116,6 +117,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");
   }
+  if (const std::string in_spools = InSpoolsText(report); !in_spools.empty()) {
+    absl::StrAppend(&text, terminal.Red(Printable(in_spools)), "\n");
+  }
   for (const std::string& unnamed : UnnamedTexts(report)) {
     absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
   }
@@ -196,7 +200,10 @@ PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
 absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
-  ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader, run));
+  ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
+  const std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
+  ASSIGN_OR_RETURN(query::RunReport report, query::ReportRun(*reader, run));
+  RETURN_IF_ERROR(CountRowsInSpools(spools, *reader, absl::MakeSpan(&report, 1)));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   const PlotSize size = SizeOf(flags, terminal);
   query::DigestOptions options;

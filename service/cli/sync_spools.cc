@@ -18,8 +18,6 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kSpoolPoll = absl::Milliseconds(200);
-// A daemon scans for spools every 3 s, and waits a little before it reads one.
-constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
 // A rank that finds no daemon starts one at once. That daemon then opens its store.
 constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 

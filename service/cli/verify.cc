@@ -43,11 +43,14 @@ For each rank, it counts the rows that Log() accepted and that the daemon has. T
   waiting   their step is open
   missing   damaged, or not in the store
 
+Rows that are only in a spool are not in this sum. A daemon takes those of an ended process within seconds, for which
+this command waits.
+
 Rows that were lost before the daemon had them are counted separately. Rows that Log() refused are shown as lost.
 They do not change the exit code, because Log() returned false for them.
 
-Exit code 0: the sum is correct, and all rows are there. 1: rows are missing, late, damaged, refused, or not
-delivered yet, or a destination does not answer.
+Exit code 0: the sum is correct, and all rows are there. 1: rows are missing, late, damaged, refused, only in a
+spool, or not delivered yet, or a destination does not answer.
 
 Examples:
   ranklog verify latest
@@ -71,6 +74,8 @@ class Verify {
     ASSIGN_OR_RETURN(const model::Run run, flags_.run.Find(globals_, *reader_));
     ASSIGN_OR_RETURN(report_.run, query::ReportRun(*reader_, run));
     ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
+    // Before the store is read: rows that leave a spool later are found in the store.
+    ASSIGN_OR_RETURN(report_.spools, SpoolsOfRun(FindAllSpools(state_dir), *reader_, run));
     ASSIGN_OR_RETURN(const auto audit, storage::StoreAudit::Open(state_dir));
     {
       ProgressBar progress("check the store", /*lines=*/false);

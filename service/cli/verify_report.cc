@@ -186,6 +186,12 @@ std::string Lines(const std::string& where, const query::Findings& findings,
 
 }  // namespace
 
+query::Findings ProblemsOf(const std::vector<UnreadSpool>& spools) {
+  query::Findings problems;
+  if (UnreadRows(spools) > 0) problems.Add(UnreadSpoolsText(spools));
+  return problems;
+}
+
 query::Findings ProblemsOf(const query::RankCheck& rank) {
   query::Findings problems = rank.findings;
   if (rank.intact != rank.rows && rank.findings.empty()) {
@@ -225,7 +231,7 @@ query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& d
 }
 
 bool VerifyReport::ok() const {
-  return store.ok() &&
+  return store.ok() && ProblemsOf(spools).empty() &&
          std::all_of(store.ranks.begin(), store.ranks.end(),
                      [](const query::RankCheck& rank) { return ProblemsOf(rank).empty(); }) &&
          std::all_of(destinations.begin(), destinations.end(), [this](const DestinationCheck& one) {
@@ -264,6 +270,8 @@ Json ToJson(const VerifyReport& report) {
             {"waiting", sum.waiting},
             {"missing", sum.missing},
             {"holds", sum.holds()}}},
+          {"spools",
+           {{"rows", UnreadRows(report.spools)}, {"problems", Texts(ProblemsOf(report.spools))}}},
           {"ranks", ranks},
           {"destinations", destinations}};
 }
@@ -276,7 +284,8 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
                    std::string(model::Name(run.state)), "\n\n", Tables(report, terminal), "\n",
                    SumText(report.store.sum()));
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
-                  Lines("run", report.store.findings, terminal));
+                  Lines("run", report.store.findings, terminal),
+                  Lines("spools", ProblemsOf(report.spools), terminal));
   for (const query::RankCheck& rank : report.store.ranks) {
     absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
   }

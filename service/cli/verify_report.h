@@ -8,6 +8,7 @@
 
 #include "absl/types/optional.h"
 #include "service/cli/node/globals.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/wandb/read_back.h"
 #include "service/query/findings.h"
@@ -25,6 +26,7 @@ struct DestinationCheck {
 struct VerifyReport {
   Globals globals;  // how the command was called, for the commands in messages
   query::RunReport run;
+  std::vector<UnreadSpool> spools;  // of the run, with data that the store lacked at the start
   query::StoreCheck store;
   std::vector<DestinationCheck> destinations;
 
@@ -33,7 +35,8 @@ struct VerifyReport {
   bool ok() const;
 };
 
-// The problems of a rank or a destination; empty if nothing is missing.
+// The problems of the spools, a rank or a destination; empty if nothing is missing.
+query::Findings ProblemsOf(const std::vector<UnreadSpool>& spools);
 query::Findings ProblemsOf(const query::RankCheck& rank);
 query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/cursor.h"
@@ -134,6 +135,12 @@ std::vector<std::string> UnnamedTexts(const RunReport& report) {
   return texts;
 }
 
+std::string InSpoolsText(const RunReport& report) {
+  if (report.in_spools == 0) return "";
+  return absl::StrCat(Counted(report.in_spools, "row"), " of ", report.run.run_id,
+                      report.in_spools == 1 ? " is" : " are", " only in spools");
+}
+
 std::string StoppedText(const RunReport& report) {
   return absl::StrCat("run ", report.run.run_id, " is stopped: ", report.stopped);
 }
@@ -184,6 +191,7 @@ Json ToJson(const RunReport& report) {
                {"destinations", destinations},
                {"late_rows", run.late_rows},
                {"replayed_rows", run.replayed_rows},
+               {"in_spools", report.in_spools},
                {"local_only", run.local_only},
                {"notice", run.notice},
                {"refused", run.refused},

@@ -47,6 +47,7 @@ struct RunReport {
   std::vector<RankReport> ranks;                // ascending
   std::vector<DestinationReport> destinations;  // in the order of the run's settings
   model::Losses losses;                         // over all ranks
+  uint64_t in_spools = 0;  // rows that only spools have; ReportRun() leaves it 0
   std::string stopped;  // why the daemon cannot aggregate rows; empty: it can, or it is not running
 };
 
@@ -82,6 +83,9 @@ std::string LossesText(const model::Losses& losses);
 // Ranks whose rings are not files, by reason: "ranks 0, 1 and 2 of RUN: REASON". Their rows are
 // lost if a rank ends while no daemon holds its ring.
 std::vector<std::string> UnnamedTexts(const RunReport& report);
+
+// "5 rows of RUN are only in spools"; empty if the store has all.
+std::string InSpoolsText(const RunReport& report);
 
 // "run RUN is stopped: WHY". For a run that is stopped.
 std::string StoppedText(const RunReport& report);

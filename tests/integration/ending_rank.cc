@@ -1,5 +1,5 @@
-// A rank that logs 200 rows and ends in one of the ways in which programs end. Only late-thread and
-// threads call Finish().
+// A rank that logs 200 rows and ends in one of the ways in which programs end. Only
+// late-thread, fork and threads call Finish().
 //
 //   ending_rank [early] HOW [FIRST_STEP]
 //
@@ -19,6 +19,7 @@
 //   late-thread       another thread logs for the first time during Finish(); code 3: not durable
 //   exec              runs itself with "return-0 200"
 //   exec-other        runs a program that only waits
+//   fork              a forked child logs 50 rows and calls _exit(); then calls Finish()
 //   threads           six times, eight threads log the next 100 steps each; then 30 threads, one
 //                     after the other, log steps 0 to 9, which is late. Code 4: a row was refused;
 //                     5: more than 20 rings are left
@@ -27,6 +28,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -87,6 +89,16 @@ void LogByManyThreads(ranklog::Run run) {
   exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
+void FinishAfterAChild(ranklog::Run run) {
+  const pid_t child = fork();
+  if (child == 0) {
+    LogByThread(run, "loss", 200, 250);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
+}
+
 void End(const std::string& how, char** argv) {
   if (how == "segfault") {
     void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -131,6 +143,7 @@ int Train(bool early, int argc, char** argv) {
     exit(0);
   }
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
+  if (std::string(argv[1]) == "fork") FinishAfterAChild(std::move(run));
   End(argv[1], argv);
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
+#include "tests/integration/counting_job.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 #include "tests/support/terminal.h"
@@ -238,6 +240,71 @@ TEST_F(VerifyTest, ALocalRunIsItsStore) {
   EXPECT_EQ(report["destinations"][0]["kind"], "local");
   EXPECT_EQ(report["destinations"][0]["there"], kVerifyRows);
   EXPECT_EQ(report["store"]["ok"], true);
+}
+
+// No daemon sees the child alive. It finds the child's spool some seconds later.
+TEST_F(VerifyTest, WaitsUntilDaemonReadSpoolOfForkedChild) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment["RANKLOG_DESTINATIONS"] = "local";
+  const Finished rank = RunToEnd({ENDING_RANK, "fork"}, options);
+  ASSERT_EQ(rank.code, 0) << rank.output;
+  const json report = VerifyJson(0);
+  EXPECT_EQ(report["ranks"][0]["rows"], 250);
+  EXPECT_EQ(report["ranks"][0]["placed_rows"], 250);
+  EXPECT_EQ(report["spools"]["rows"], 0);
+}
+
+TEST_F(VerifyTest, UnreadSpoolFailsOnlyItsOwnRun) {
+  ChildProcess first =
+      node_.StartRank("job", 0, 0, 1, 1, {"200"}, {{"RANKLOG_DESTINATIONS", "local"}});
+  ASSERT_EQ(first.Wait(), 0) << first.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  node_.Kill();
+  const auto leave_spool = [&](const std::string& job) {
+    ChildProcess rank =
+        node_.StartRank(job, 0, 0, 1, 1, {"100", "0", "0", "none", "200"},
+                        {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}, {"RANKLOG_RESUME", "allow"}});
+    ASSERT_EQ(rank.Wait(), 3) << rank.Output();  // spooled
+  };
+  const auto in_spools = [&](const std::string& command) {
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, command, "--json", "--state-dir", node_.state_dir()}, options_);
+    return json::parse(finished.output)[0]["in_spools"];
+  };
+  leave_spool("other");
+  EXPECT_EQ(VerifyJson(0)["spools"]["rows"], 0);
+  EXPECT_EQ(in_spools("runs"), 0);
+
+  leave_spool("job");
+  const std::string text = "100 rows of rank 0 of test:job are only in a spool";
+  const json report = VerifyJson(1);
+  EXPECT_EQ(report["spools"], (json{{"rows", 100}, {"problems", {text}}}));
+  EXPECT_THAT(Verify().output, AllOf(HasSubstr("spools: " + text), Not(HasSubstr("all is there"))));
+  EXPECT_EQ(in_spools("runs"), 100);
+  const auto said = [&](std::vector<std::string> command) {
+    command.insert(command.begin(), RANKLOG_CLI);
+    command.insert(command.end(), {"--state-dir", node_.state_dir()});
+    return RunToEnd(command, options_).output;
+  };
+  EXPECT_THAT(said({"runs"}), HasSubstr("100 rows of job are only in spools"));
+  EXPECT_THAT(said({"show", "job"}), HasSubstr("100 rows of job are only in spools"));
+
+  node_.Start();
+  EXPECT_EQ(VerifyJson(0)["ranks"][0]["rows"], 300);
+}
+
+TEST_F(VerifyTest, RowsInSpoolOfLiveRankAreNotThere) {
+  CountingJob counting(node_, "job", 100, {{"RANKLOG_DESTINATIONS", "local"}});
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
+  ASSERT_TRUE(WaitFor([&] { return counting.Stream().durable_seq == 100; }));
+  node_.daemon().Signal(SIGSTOP);
+  counting.LogMore(50);
+  ASSERT_TRUE(counting.WaitForReturned(150));
+  EXPECT_EQ(VerifyJson(1)["spools"]["rows"], 50);
+  node_.daemon().Signal(SIGCONT);
+  EXPECT_EQ(counting.Finish(), 0);
+  EXPECT_EQ(VerifyJson(0)["ranks"][0]["rows"], 150);
 }
 
 TEST_F(VerifyTest, ADamagedStoreIsNamed) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -76,6 +77,37 @@ bool AnyLives(const std::vector<UnreadSpool>& left) {
   return std::any_of(left.begin(), left.end(), [](const UnreadSpool& each) { return each.lives; });
 }
 
+// Rings that `counts` accepts and whose data the store lacks.
+std::vector<UnreadSpool> Scan(
+    const std::string& state_dir,
+    absl::FunctionRef<bool(const ingest::SpoolReader& ring, const v1::Hello& hello)> counts) {
+  std::vector<UnreadSpool> left;
+  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
+  const auto store = storage::StoreReader::Open(state_dir);
+  storage::StoreReader* const reader = store.ok() ? store->get() : nullptr;
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    for (const std::string& path : ingest::RingsIn(dir)) {
+      const auto file = ingest::RingFile::OpenLeft(path);
+      if (!file.ok()) continue;
+      // Checked first: if the rank dies now, all its rows are counted.
+      const bool lives = (*file)->locked();
+      const auto ring = ingest::SpoolReader::Open((*file)->fd());
+      v1::Hello hello;
+      if (!ring.ok() || !hello.ParseFromString(ring->hello()) || !counts(*ring, hello)) continue;
+      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
+      const model::StreamKey key = ingest::ToStreamKey(hello.stream());
+      const auto stored = StoredThrough(reader, key, ring->rows());
+      if (!stored) continue;
+      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
+      const uint64_t rows = ring->rows() - std::min(before, ring->rows());
+      if (lives && rows == 0) continue;
+      const auto stream = reader != nullptr ? reader->StreamOfRing(key) : absl::NotFoundError("");
+      left.push_back({path, key, rows, lives, stream.ok() ? stream->run : 0});
+    }
+  }
+  return left;
+}
+
 bool AllRowsAreMade(storage::StoreReader& reader) {
   const auto runs = reader.Runs();
   if (!runs.ok()) return true;
@@ -108,32 +140,35 @@ std::string RankName(const model::StreamKey& key) {
 }
 
 std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<UnreadSpool> left;
-  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
-  const auto store = storage::StoreReader::Open(state_dir);
   const std::string socket_path = SocketPath(globals.address);
-  for (const std::string& dir : SpoolDirs(state_dir)) {
-    for (const std::string& path : ingest::RingsIn(dir)) {
-      const auto file = ingest::RingFile::OpenLeft(path);
-      if (!file.ok()) continue;
-      // Checked first: if the rank dies now, all its rows are counted.
-      const bool lives = (*file)->locked();
-      const auto ring = ingest::SpoolReader::Open((*file)->fd());
-      if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
-      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
-      v1::Hello hello;
-      if (!hello.ParseFromString(ring->hello())) continue;
-      const absl::StatusOr<model::Session> session = ingest::ToSession(hello);
-      if (!session.ok()) continue;
-      const auto stored =
-          StoredThrough(store.ok() ? store->get() : nullptr, session->stream, ring->rows());
-      if (!stored) continue;
-      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
-      const uint64_t rows = ring->rows() - std::min(before, ring->rows());
-      if (!lives || rows > 0) left.push_back({path, session->stream, rows, lives});
-    }
-  }
-  return left;
+  return Scan(state_dir, [&](const ingest::SpoolReader& ring, const v1::Hello& hello) {
+    return ingest::IsForDaemonAt(socket_path, ring) && ingest::ToSession(hello).ok();
+  });
+}
+
+std::vector<UnreadSpool> FindAllSpools(const std::string& state_dir) {
+  return Scan(state_dir, [](const auto&, const auto&) { return true; });
+}
+
+absl::StatusOr<std::vector<UnreadSpool>> SpoolsOfRun(const std::vector<UnreadSpool>& spools,
+                                                     storage::StoreReader& reader,
+                                                     const model::Run& run) {
+  std::vector<UnreadSpool> of_run;
+  if (spools.empty()) return of_run;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  const auto is_of_job = [&](const model::StreamKey& key) {
+    return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
+      return stream.key.project == key.project && stream.key.job_id == key.job_id;
+    });
+  };
+  const bool one_rank = run.settings.strategy == model::LogStrategy::kAll;
+  std::copy_if(spools.begin(), spools.end(), std::back_inserter(of_run),
+               [&](const UnreadSpool& spool) {
+                 if (spool.run != 0) return spool.run == run.id;
+                 if (one_rank && spool.key.rank != run.primary_rank) return false;
+                 return is_of_job(spool.key);
+               });
+  return of_run;
 }
 
 std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
@@ -150,6 +185,15 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
     left.clear();
   }
   return left;
+}
+
+absl::Status CountRowsInSpools(const std::vector<UnreadSpool>& spools, storage::StoreReader& reader,
+                               absl::Span<query::RunReport> reports) {
+  for (query::RunReport& report : reports) {
+    ASSIGN_OR_RETURN(const auto of_run, SpoolsOfRun(spools, reader, report.run));
+    report.in_spools = UnreadRows(of_run);
+  }
+  return absl::OkStatus();
 }
 
 bool AnotherDaemonReadsSpools(const Globals& globals, const std::string& state_dir) {

@@ -1,5 +1,5 @@
-// Rows that are in no run because no daemon runs. They are in the rings of ranks, or in the store
-// but not yet aggregated.
+// Rows that are in no run yet. They are in the rings of ranks, or in the store but not yet
+// aggregated.
 
 #ifndef SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
 #define SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
@@ -9,18 +9,28 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "service/cli/node/globals.h"
+#include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/query/run_report.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
+
+// How long a command waits for a daemon to take the rings of dead ranks. The daemon scans for rings
+// every 3 s, and waits a little before it reads one.
+inline constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
 
 struct UnreadSpool {
   std::string path;
   model::StreamKey key;  // the rank that owns the ring
   uint64_t rows = 0;     // rows that the store lacks; 0: it lacks only the rank's end
   bool lives = false;    // its rank is alive, and sends the rows once a daemon answers
+  int64_t run = 0;       // the store's id of its run; 0: not known before it attaches
 };
 
 // Rings that a daemon of `state_dir` has not read yet: those of dead ranks, and those of live ranks
@@ -35,6 +45,19 @@ std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
 // The same as FindSpools(). Empty if a daemon holds `state_dir` or listens where the ranks look for
 // their daemon, because it will read the rings.
 std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
+
+// The same as FindSpools(), but whichever daemon would read them.
+std::vector<UnreadSpool> FindAllSpools(const std::string& state_dir);
+
+// Those of `spools` that hold data of `run`. A ring that never attached counts for every run of
+// its job.
+absl::StatusOr<std::vector<UnreadSpool>> SpoolsOfRun(const std::vector<UnreadSpool>& spools,
+                                                     storage::StoreReader& reader,
+                                                     const model::Run& run);
+
+// Sets RunReport::in_spools. `spools` must have been found before the reports were made.
+absl::Status CountRowsInSpools(const std::vector<UnreadSpool>& spools, storage::StoreReader& reader,
+                               absl::Span<query::RunReport> reports);
 
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
