@@ -256,6 +256,15 @@ bool RunState::RefusedWithoutRing() noexcept {
   const WriteResult outcome = closed    ? WriteResult::kAfterFinish
                               : usable_ ? WriteResult::kRingFull
                                         : WriteResult::kInvalid;
+  // As in FindWriter(): a signal handler must not wait for a lock of its own thread.
+  if (!WriterSearch::InProgress()) {
+    const WriterSearch finds_writer;
+    MutexLock lock(StateMutex());
+    if (generation_ == Generation() && !rings_.empty()) {
+      rings_.front()->writer.CountLoss(outcome);  // so that the daemon counts it, too
+      return false;
+    }
+  }
   lost_without_ring_[LossReasonIndex(outcome)].fetch_add(1, std::memory_order_relaxed);
   return false;
 }

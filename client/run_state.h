@@ -105,7 +105,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   [[gnu::noinline]] bool LogAgain(const int64_t* step, WriteFn& write) noexcept {
     return LogRow(step, write);
   }
-  bool RefusedWithoutRing() noexcept;
+  // For a thread without a ring.
+  bool RefusedWithoutRing() noexcept ABSL_LOCKS_EXCLUDED(StateMutex());
   bool Refused(RingWriter* writer, WriteResult outcome, std::string_view reason = "") noexcept;
   void StartMessages(std::vector<std::string> errors, std::vector<std::string> rank_errors)
       ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -141,7 +142,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
   bool is_forked_ = false;                 // in a forked child: the run is its parent's
 
-  // Rows refused before they reached a ring, by reason.
+  // Rows refused while no ring could count them, by reason.
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};
 
   uint64_t generation_ ABSL_GUARDED_BY(StateMutex());

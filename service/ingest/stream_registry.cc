@@ -1,6 +1,8 @@
 #include "service/ingest/stream_registry.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "service/base/clock.h"
@@ -81,6 +83,35 @@ void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_se
 
 void StreamRegistry::Remove(const model::StreamKey& key) {
   absl::MutexLock lock(&mutex_);
+  Forget(key);
+}
+
+void StreamRegistry::Finish(const model::StreamKey& key, const model::Losses& losses) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = streams_.find(key);
+    if (found != streams_.end() && found->second.ring != nullptr) {
+      LiveStream& live = found->second;
+      finished_.push_back({live.id, std::move(live.ring), std::move(live.peer), losses});
+    }
+    Forget(key);
+  }
+  on_change_();
+}
+
+std::vector<FinishedStream> StreamRegistry::TakeReleased() {
+  absl::MutexLock lock(&mutex_);
+  const size_t kept = std::min(finished_.size(), kMaxFinished);
+  const auto released =
+      std::stable_partition(finished_.end() - static_cast<std::ptrdiff_t>(kept), finished_.end(),
+                            [](const FinishedStream& stream) { return !stream.ring->locked(); });
+  std::vector<FinishedStream> taken(std::make_move_iterator(finished_.begin()),
+                                    std::make_move_iterator(released));
+  finished_.erase(finished_.begin(), released);
+  return taken;
+}
+
+void StreamRegistry::Forget(const model::StreamKey& key) {
   streams_.erase(key);
   if (!ended_.insert(key).second) return;
   ended_order_.push_back(key);
@@ -116,6 +147,15 @@ std::vector<LiveStream> StreamRegistry::Detached() const {
     if (live.attachment == 0 || IsLeft(live)) detached.push_back(live);
   }
   return detached;
+}
+
+std::vector<std::shared_ptr<const Peer>> StreamRegistry::PeersToWatch() const {
+  std::vector<std::shared_ptr<const Peer>> peers;
+  for (LiveStream& live : Detached()) peers.push_back(std::move(live.peer));
+  absl::MutexLock lock(&mutex_);
+  for (const FinishedStream& finished : finished_) peers.push_back(finished.peer);
+  std::erase_if(peers, [](const auto& peer) { return peer == nullptr || !peer->pidfd.valid(); });
+  return peers;
 }
 
 std::vector<LiveStream> StreamRegistry::OthersOf(const model::StreamKey& key) const {

@@ -39,6 +39,15 @@ struct LiveStream {
   absl::Time destroyed = absl::InfiniteFuture();  // when its Run was destroyed without Finish()
 };
 
+// A stream that ended by Finish(). Its rank counts the rows that Log() refuses after that only in
+// the ring.
+struct FinishedStream {
+  int64_t id = 0;  // id in the store
+  std::shared_ptr<const RingFile> ring;
+  std::shared_ptr<const Peer> peer;  // null: not seen since the daemon's start
+  model::Losses losses;              // as of Finish()
+};
+
 // Thread-safe. Updated by the streams' RPCs; read by RankWatch.
 class StreamRegistry {
  public:
@@ -46,6 +55,8 @@ class StreamRegistry {
   // So that a Finish() whose answer was lost may be repeated.
   static constexpr size_t kMaxEnded = 4096;
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
+  // Each holds a descriptor until its Run is destroyed or its process ends.
+  static constexpr size_t kMaxFinished = 256;
 
   // `on_change` is called without a lock, when a stream lost its connection or a new peer must be
   // watched.
@@ -65,6 +76,12 @@ class StreamRegistry {
   // Records that the stream has ended. HasEnded() remembers the last kMaxEnded.
   void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The same, after Finish() with these losses. Keeps the ring for TakeReleased().
+  void Finish(const model::StreamKey& key, const model::Losses& losses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Finished streams whose rings do not change any more, each once. If there are more than
+  // kMaxFinished, the oldest ones too.
+  std::vector<FinishedStream> TakeReleased() ABSL_LOCKS_EXCLUDED(mutex_);
+
   bool HasEnded(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::optional<LiveStream> Find(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -75,6 +92,9 @@ class StreamRegistry {
   // ended and whose ring is complete. In the second case something else, such as a forked child,
   // may hold the connection open.
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The processes whose end RankWatch must notice, because no connection shows it: those of
+  // detached and of finished streams.
+  std::vector<std::shared_ptr<const Peer>> PeersToWatch() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The other streams of this rank, of any start under its job id.
   std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether this process already has a stream. `process` is Launch::process; false if it is empty.
@@ -115,6 +135,8 @@ class StreamRegistry {
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Forget(const model::StreamKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
@@ -122,6 +144,7 @@ class StreamRegistry {
   std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
   // The keys in ended_, oldest first.
   std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FinishedStream> finished_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::map<model::StreamKey, LiveStream> attaching_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;
 };

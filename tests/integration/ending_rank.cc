@@ -1,5 +1,5 @@
 // A rank that logs 200 rows and ends in one of the ways in which programs end. Only
-// late-thread, fork and threads call Finish().
+// late-thread, refused, fork and threads call Finish().
 //
 //   ending_rank [early] HOW [FIRST_STEP]
 //
@@ -19,6 +19,7 @@
 //   late-thread       another thread logs for the first time during Finish(); code 3: not durable
 //   exec              runs itself with "return-0 200"
 //   exec-other        runs a program that only waits
+//   refused           calls Finish(), logs 3 rows and 4 by another thread, and kills itself
 //   fork              a forked child logs 50 rows and calls _exit(); then calls Finish()
 //   threads           six times, eight threads log the next 100 steps each; then 30 threads, one
 //                     after the other, log steps 0 to 9, which is late. Code 4: a row was refused;
@@ -89,6 +90,13 @@ void LogByManyThreads(ranklog::Run run) {
   exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
+void LogAfterFinish(ranklog::Run run) {
+  if (run.Finish(0) != ranklog::FlushResult::kDurable) exit(3);
+  LogByThread(run, "loss", 200, 203);
+  std::thread(LogByThread, std::ref(run), "loss", 203, 207).join();
+  raise(SIGKILL);
+}
+
 void FinishAfterAChild(ranklog::Run run) {
   const pid_t child = fork();
   if (child == 0) {
@@ -143,6 +151,7 @@ int Train(bool early, int argc, char** argv) {
     exit(0);
   }
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
+  if (std::string(argv[1]) == "refused") LogAfterFinish(std::move(run));
   if (std::string(argv[1]) == "fork") FinishAfterAChild(std::move(run));
   End(argv[1], argv);
   return 0;

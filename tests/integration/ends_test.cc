@@ -75,6 +75,15 @@ TEST_F(EndsTest, RunRecordsSignalOfRank) {
   }
 }
 
+// Nobody can send these counts: the rank is killed at once, and its ring has no name any more.
+TEST_F(EndsTest, RowsRefusedAfterFinishAreCounted) {
+  const model::Run run = RunOfARankThatEndsBy("refused");
+  EXPECT_EQ(run.state, model::RunState::kFinished);
+  EXPECT_TRUE(WaitFor([&] {
+    return node_.Reader()->Streams(run.id)->front().losses == model::Losses{.after_finish = 7};
+  }));
+}
+
 // `return` runs the run's destructor before the exit code is known; `exit` does not run it.
 TEST_F(EndsTest, ExitCodeWithoutFinishEndsRun) {
   SKIP_WITHOUT(PidfdReportsExitStatus(),

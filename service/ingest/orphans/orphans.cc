@@ -100,6 +100,19 @@ bool Orphans::EndDead(const LiveStream& live, bool process_lives) {
   return true;
 }
 
+void Orphans::CountLossesAfterFinish() {
+  for (const FinishedStream& finished : context_.registry->TakeReleased()) {
+    const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(finished.ring->fd());
+    if (!ring.ok() || ring->losses() == finished.losses) continue;
+    const absl::Status stored = context_.store->SubmitAndWait(
+        [&](storage::Store& store) { return store.SetLosses(finished.id, ring->losses()); });
+    // Not found: the run was delivered and removed.
+    if (!stored.ok() && !absl::IsNotFound(stored)) {
+      spdlog::error("cannot store the losses after a Finish(): {}", stored.ToString());
+    }
+  }
+}
+
 bool Orphans::End(const LiveStream& live, const Ending& ending) {
   const absl::Status ended = context_.store->SubmitAndWait([&](storage::Store& store) {
     return store.EndStream(live.id, ending.state, ending.exit_code, ending.reason,

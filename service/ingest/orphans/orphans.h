@@ -40,7 +40,9 @@ class Orphans {
   // process is alive, because the process may still write to it. False: the store is closing or
   // failed; try again.
   bool EndDead(const LiveStream& live, bool process_lives = false);
-  // Does the same for rings without a live stream, after attaching them by the Hello in each ring.
+  // Stores how many rows Log() refused after Finish() in the ranks whose rings are released.
+  void CountLossesAfterFinish();
+  // Does the same as EndDead() for rings without a live stream, after attaching them by the Hello in each ring.
   // A ring whose contents are all in the store is only removed.
   //
   // Order: all rings are attached before any of their rows are stored, so that ranks that ran at

@@ -117,7 +117,7 @@ void RankWatch::Run() {
                          static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
     }
     for (int i = 0; i < count; ++i) {
-      if (events[i].data.fd == stop_.get()) return;
+      if (events[i].data.fd == stop_.get()) return orphans_.CountLossesAfterFinish();
       if (events[i].data.fd == wake_->fd()) wake_->Clear();
     }
   }
@@ -150,12 +150,11 @@ void RankWatch::CallWaiting(absl::Time look) {
 void RankWatch::WatchPeers() {
   // One-shot, because a pidfd stays readable and one event is enough. It leaves the epoll set when
   // it is closed.
-  for (const LiveStream& live : context_.registry->Detached()) {
-    if (live.peer == nullptr || !live.peer->pidfd.valid()) continue;
+  for (const auto& peer : context_.registry->PeersToWatch()) {
     epoll_event event{};
     event.events = EPOLLIN | EPOLLONESHOT;
-    event.data.fd = live.peer->pidfd.get();
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, live.peer->pidfd.get(), &event);
+    event.data.fd = peer->pidfd.get();
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, peer->pidfd.get(), &event);
   }
 }
 
@@ -175,6 +174,7 @@ void RankWatch::Sweep(absl::Time now) {
     }
   }
   released_ = std::move(release_grace);
+  orphans_.CountLossesAfterFinish();
 }
 
 bool RankWatch::HasReleasedRing(const LiveStream& live) {

@@ -73,16 +73,16 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
   if (MayStillEnd(context, *live)) {
     return answer(absl::UnavailableError("the process may be about to exit; try again"));
   }
+  const model::Losses losses = ToLosses(request.losses());
   AnswerAfterCommit(
       *context->store,
-      [context, id = live->id, losses = ToLosses(request.losses()),
-       exit_code = request.exit_code()](storage::Store& store) {
+      [context, id = live->id, losses, exit_code = request.exit_code()](storage::Store& store) {
         RETURN_IF_ERROR(store.SetLosses(id, losses));
         return store.EndStream(id, model::StreamState::kFinished, exit_code, /*reason=*/"",
                                absl::ToUnixMicros(context->wall_clock()));
       },
-      [context, key, run = live->run] {
-        context->registry->Remove(key);
+      [context, key, run = live->run, losses] {
+        context->registry->Finish(key, losses);
         context->run_changed(run);
       },
       /*bytes=*/0, std::move(answer));

@@ -1,10 +1,12 @@
 #include "service/ingest/stream_registry.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/support/status_matchers.h"
 
@@ -99,6 +101,45 @@ TEST_F(StreamRegistryTest, RemembersEndedStreamUntilReattach) {
   EXPECT_FALSE(registry_.Find(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
   EXPECT_FALSE(registry_.HasEnded(stream_.key));
+}
+
+// A lock on the ring as its rank holds it.
+UniqueFd LockOf(const RingFile& ring) {
+  UniqueFd fd(open(absl::StrCat("/proc/self/fd/", ring.fd()).c_str(), O_RDWR | O_CLOEXEC));
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  EXPECT_EQ(fcntl(fd.get(), F_OFD_SETLK, &lock), 0);
+  return fd;
+}
+
+TEST_F(StreamRegistryTest, FinishedRingIsTakenOnceReleased) {
+  const std::shared_ptr<const RingFile> ring = SomeRing();
+  UniqueFd rank = LockOf(*ring);
+  registry_.Attach(stream_, ring, nullptr);
+  registry_.Finish(stream_.key, {.invalid = 3});
+  EXPECT_TRUE(registry_.HasEnded(stream_.key));
+  EXPECT_THAT(registry_.TakeReleased(), IsEmpty());
+  rank = UniqueFd();
+  const std::vector<FinishedStream> released = registry_.TakeReleased();
+  ASSERT_THAT(released, SizeIs(1));
+  EXPECT_EQ(released[0].id, stream_.id);
+  EXPECT_EQ(released[0].ring, ring);
+  EXPECT_EQ(released[0].losses, model::Losses{.invalid = 3});
+  EXPECT_THAT(registry_.TakeReleased(), IsEmpty());
+}
+
+TEST_F(StreamRegistryTest, HeldFinishedRingsAreBounded) {
+  const std::shared_ptr<const RingFile> ring = SomeRing();
+  const UniqueFd rank = LockOf(*ring);
+  for (uint64_t i = 0; i < StreamRegistry::kMaxFinished + 2; ++i) {
+    const model::Stream stream = StreamOf(i + 1);
+    registry_.Attach(stream, ring, nullptr);
+    registry_.Finish(stream.key, {.invalid = i});
+  }
+  const std::vector<FinishedStream> taken = registry_.TakeReleased();
+  ASSERT_THAT(taken, SizeIs(2));
+  EXPECT_EQ(taken[0].losses.invalid, 0u) << "not the oldest";
+  EXPECT_THAT(registry_.TakeReleased(), IsEmpty());
 }
 
 TEST_F(StreamRegistryTest, DescriptorMustBePeersFile) {
