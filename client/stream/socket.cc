@@ -30,7 +30,7 @@ absl::StatusOr<int> ConnectTo(const SocketLocation& place) {
     return absl::UnavailableError(absl::StrCat("cannot create a socket: ", strerror(errno)));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, place.path.data(), place.path.size());
+  place.path.copy(address.sun_path, v1::kMaxSocketPath);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     close(fd);

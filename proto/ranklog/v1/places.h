@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@
 namespace ranklog::v1 {
 
 inline constexpr char kSocketFile[] = "ranklogd.sock";
+// The bytes of the longest path of a socket: the kernel's limit, without the zero byte at the end.
+inline constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 // The messages of a daemon that a rank started, in a file beside the socket.
 inline constexpr char kDaemonLogFile[] = "ranklogd.log";
 // The lock of a rank that starts a daemon, beside the socket.

@@ -1,7 +1,6 @@
 #include "service/cli/doctor/daemon_check.h"
 
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <filesystem>
 #include <set>
@@ -110,8 +109,8 @@ Finding CheckSocket(const Globals& globals) {
   }
   if (!named.empty() && !absl::StartsWith(named, "unix:/")) {
     finding.advice = "not an address; use unix:/PATH";
-  } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
-    finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
+  } else if (path.string().size() > v1::kMaxSocketPath) {
+    finding.advice = absl::StrCat("its path has more than ", v1::kMaxSocketPath,
                                   " bytes; choose a shorter one for RANKLOG_ADDRESS");
   } else if (exists && !listens) {
     finding.advice = "remove this file, or choose another path with RANKLOG_ADDRESS";

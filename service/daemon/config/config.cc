@@ -82,15 +82,6 @@ CLI::Validator BytesText() {
       "");
 }
 
-CLI::Validator UnixAddress() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
-        return absl::StrCat("'", text, "' is not an address; use unix:PATH");
-      },
-      "");
-}
-
 // The file decides where to listen and what to keep, so no other user may have written it. A pipe
 // of this user, as the shell makes of <(...), is accepted.
 CLI::Validator OwnFile() {
@@ -120,6 +111,21 @@ std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return error ? path : absolute.string();
+}
+
+CLI::Validator UnixAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (!absl::StartsWith(text, kUnix) || text.size() == sizeof(kUnix) - 1) {
+          return absl::StrCat("'", text, "' is not an address; use unix:PATH");
+        }
+        const std::string path = Absolute(text.substr(sizeof(kUnix) - 1));
+        if (path.size() <= v1::kMaxSocketPath) return "";
+        return absl::StrCat("the path of the socket has ", path.size(),
+                            " bytes, and the kernel accepts at most ", v1::kMaxSocketPath,
+                            "; choose a shorter one: ", path);
+      },
+      "");
 }
 
 // A rank that starts us passes the state directory of its previous daemon, because its rows are

@@ -35,6 +35,22 @@ TEST(ConfigTest, EmptyValueTakesNoOtherFlag) {
   EXPECT_THAT(parsed.text, HasSubstr("--state-dir: its value is empty"));
 }
 
+TEST(ConfigTest, TooLongSocketPathIsWrongUsage) {
+  const std::string longest = "unix:/" + std::string(106, 'a'), over = longest + "a";
+  EXPECT_TRUE(Parse({"--listen", longest.c_str()}).run);
+  constexpr char kWhy[] =
+      ": the path of the socket has 108 bytes, and the kernel accepts at most 107; choose a "
+      "shorter";
+  const Parsed flag = Parse({"--listen", over.c_str()});
+  EXPECT_EQ(flag.exit_code, 2);
+  EXPECT_THAT(flag.text, HasSubstr(std::string("--listen") + kWhy));
+  setenv("RANKLOG_ADDRESS", over.c_str(), 1);
+  EXPECT_THAT(Parse({}).text, HasSubstr(std::string("$RANKLOG_ADDRESS") + kWhy));
+  unsetenv("RANKLOG_ADDRESS");
+  // The working directory counts.
+  EXPECT_EQ(Parse({"--listen", ("unix:" + std::string(107, 'a')).c_str()}).exit_code, 2);
+}
+
 TEST(ConfigTest, FlagsSetTheConfig) {
   const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
                                "--commit-interval", "10ms", "--spool-dir", "/x"});
