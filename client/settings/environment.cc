@@ -1,7 +1,5 @@
 #include "client/settings/environment.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/base/keys.h"
+#include "ranklog/v1/environment.h"
 
 namespace ranklog::internal {
 namespace {
@@ -87,11 +86,9 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
 }  // namespace
 
 std::optional<std::string> Variable(const char* name) {
-  const char* value = getenv(name);
-  if (value == nullptr) return std::nullopt;
-  std::string trimmed = Trimmed(value);
-  if (trimmed.empty()) return std::nullopt;
-  return trimmed;
+  std::string value = v1::EnvironmentVariable(name);
+  if (value.empty()) return std::nullopt;
+  return value;
 }
 
 std::string Trimmed(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +17,9 @@
 #include "client/launch/resolve.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
+#include "client/settings/socket_address.h"
 #include "client/settings/validate.h"
+#include "tests/support/temp_dir.h"
 
 extern char** environ;
 
@@ -29,6 +32,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
+using ::testing::Field;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -514,6 +518,38 @@ TEST_F(SettingsTest, ContradictoryRanksAreErrors) {  // S5
                           EndsWith("; Init() ignores local_rank, local_world_size and node_rank"),
                           EndsWith("; Init() ignores local_rank, local_world_size and node_rank")));
   EXPECT_FALSE(internal::Repair(settings).local_rank.has_value());
+}
+
+TEST_F(SettingsTest, RuntimeDirLosesWhiteSpaceAndSlash) {
+  const testing::TempDir dir;
+  const std::string socket = dir.File("ranklog/ranklogd.sock");
+  for (const char* end : {"", " \n", "/"}) {
+    From({{"XDG_RUNTIME_DIR", dir.path() + end}});
+    EXPECT_THAT(internal::SocketPlaces(""),
+                Contains(Field(&internal::SocketLocation::path, socket)))
+        << end;
+  }
+  ASSERT_EQ(symlink(dir.path().c_str(), dir.File("link").c_str()), 0);
+  From({{"XDG_RUNTIME_DIR", dir.File("link/")}});
+  EXPECT_THAT(internal::SocketPlaces(""),
+              Each(Field(&internal::SocketLocation::path, Not(HasSubstr("link")))));
+}
+
+// A daemon could not listen there, and connect() reads no more of the path.
+TEST_F(SettingsTest, TooLongRuntimeDirIsSkipped) {
+  const testing::TempDir dir;
+  const size_t most = 107 - std::string("/ranklog/ranklogd.sock").size();
+  const std::string longest = dir.File(std::string(most - dir.File("").size(), 'a'));
+  for (const std::string& runtime : {longest, longest + "a"}) {
+    ASSERT_EQ(mkdir(runtime.c_str(), 0700), 0);
+    From({{"XDG_RUNTIME_DIR", runtime}});
+    const auto found = Contains(Field(&internal::SocketLocation::path, StartsWith(runtime + "/")));
+    if (runtime == longest) {
+      EXPECT_THAT(internal::SocketPlaces(""), found);
+    } else {
+      EXPECT_THAT(internal::SocketPlaces(""), Not(found));
+    }
+  }
 }
 
 TEST_F(SettingsTest, InvalidAddressesAreErrors) {

@@ -66,8 +66,8 @@ TEST(SocketTest, TakesNoStandardDescriptor) {
 TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   TempDir dir;
   const int listener = Listen(dir.File("second"));
-  std::vector<SocketLocation> places = {{dir.File("first"), {dir.path()}, false},
-                                        {dir.File("second"), {dir.path()}, false}};
+  std::vector<SocketLocation> places = {{dir.File("first"), {dir.path(), false}, false},
+                                        {dir.File("second"), {dir.path(), false}, false}};
   size_t answered = 9;
   ASSERT_OK_AND_ASSIGN(const int fd, Connect(places, &answered));
   EXPECT_EQ(answered, 1u);

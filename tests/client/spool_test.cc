@@ -65,6 +65,16 @@ TEST_F(SpoolPlaceTest, NoticeExplainsAlternativeDirectory) {
   EXPECT_THAT(notice(), StartsWith(open + " is not a directory; choose a directory of your own"));
 }
 
+// With a slash at the end, the kernel follows the link.
+TEST_F(SpoolPlaceTest, SlashAtEndDoesNotHideLink) {
+  const std::string link = dir_.File("link"), missing = dir_.File("missing");
+  ASSERT_EQ(symlink(dir_.path().c_str(), link.c_str()), 0);
+  EXPECT_THAT(Create(link + "/", 64 << 10, 0)->notice(), StartsWith(link + " is a symbolic link"));
+  const auto spool = Create(missing + "//", 64 << 10, 0);
+  EXPECT_THAT(spool->path(), StartsWith(missing + "/ring-"));
+  EXPECT_EQ(spool->notice(), "");
+}
+
 // The program still writes its messages to descriptor 2.
 TEST_F(SpoolPlaceTest, TakesNoStandardDescriptor) {
   bool left_closed;

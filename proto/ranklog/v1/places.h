@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -17,7 +16,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "ranklog/v1/environment.h"
 
 namespace ranklog::v1 {
 
@@ -31,8 +33,17 @@ inline constexpr char kStartLockFile[] = "start.lock";
 // Ring.address of a rank that looks for its daemon in the standard places.
 inline constexpr char kDefaultAddress[] = "default";
 
+// The path of a directory without slashes at its end, with which lstat() would follow a link.
+inline std::string WithoutSlashAtEnd(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 // A directory that Ranklog may use if it belongs to this user alone.
 struct PrivateDir {
+  PrivateDir() = default;
+  PrivateDir(std::string at, bool make) : path(WithoutSlashAtEnd(std::move(at))), create(make) {}
+
   std::string path;
   bool create = false;  // make it (0700) if it is missing; never make its parent
 };
@@ -102,16 +113,18 @@ inline bool IsOwnFile(const struct stat& info) {
 // The directories, best first:
 //   /run/ranklog/UID          made by an administrator
 //   $XDG_RUNTIME_DIR/ranklog  only if $XDG_RUNTIME_DIR is on this node and a directory of this user
-//                             with mode 0700 (jobs inherit the variable from a login node)
+//                             with mode 0700 (jobs inherit the variable from a login node), and
+//                             the path of the socket is not too long
 //   /dev/shm/ranklog-UID      another user may have made it
 //   /var/tmp/ranklog-UID      on a disk; another user may have made it
 inline std::vector<PrivateDir> StandardDirs() {
   const std::string uid = std::to_string(geteuid());
   std::vector<PrivateDir> dirs = {{"/run/ranklog/" + uid, /*create=*/false}};
-  const char* const runtime_dir = getenv("XDG_RUNTIME_DIR");
-  if (runtime_dir != nullptr && runtime_dir[0] == '/' && IsOwnDirectory(runtime_dir, 077) &&
-      !IsOnNetworkFileSystem(runtime_dir)) {
-    dirs.push_back({std::string(runtime_dir) + "/ranklog", /*create=*/true});
+  const PrivateDir runtime(EnvironmentVariable("XDG_RUNTIME_DIR"), /*make=*/false);
+  const std::string in_runtime = runtime.path + "/ranklog";
+  if (in_runtime[0] == '/' && in_runtime.size() + sizeof(kSocketFile) <= kMaxSocketPath &&
+      IsOwnDirectory(runtime.path, 077) && !IsOnNetworkFileSystem(runtime.path.c_str())) {
+    dirs.push_back({in_runtime, /*create=*/true});
   }
   dirs.push_back({"/dev/shm/ranklog-" + uid, /*create=*/true});
   if (!IsOnNetworkFileSystem("/var/tmp")) {

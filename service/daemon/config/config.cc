@@ -305,7 +305,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   for (std::string& dir : config.state_dirs) dir = Absolute(dir);
   config.socket_path = Absolute(given.address.substr(sizeof(kUnix) - 1));
   // Ranks that find no space in the given directory fall back to the standard ones.
-  if (!given.spool_dir.empty()) config.spool_dirs.push_back(Absolute(given.spool_dir));
+  if (!given.spool_dir.empty())
+    config.spool_dirs.push_back(v1::WithoutSlashAtEnd(Absolute(given.spool_dir)));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   if (given.print_config) {
     parsed.text = PrintConfig(app, *file, {argv + 1, argv + argc},
