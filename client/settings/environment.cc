@@ -58,13 +58,16 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
   const bool has_rank = Variable(launcher.rank).has_value();
   const bool has_world = Variable(launcher.world_size).has_value();
   if (!has_rank && !has_world) return false;
+  const size_t before = settings->environment_errors.size();
   if (has_rank != has_world) {
+    const char* const given = has_rank ? launcher.rank : launcher.world_size;
+    ReadInt(given, settings);
     settings->environment_errors.push_back(
-        absl::StrCat(has_rank ? launcher.rank : launcher.world_size, " is set but ",
-                     has_rank ? launcher.world_size : launcher.rank, " is not; set both or none"));
+        absl::StrCat(given, " is set but ", has_rank ? launcher.world_size : launcher.rank,
+                     " is not; set both or none"));
+    AddReplacement(before, "this process counts as rank 0 of 1", settings);
     return true;
   }
-  const size_t before = settings->environment_errors.size();
   settings->rank = ReadInt(launcher.rank, settings);
   settings->world_size = ReadInt(launcher.world_size, settings);
   if (!settings->rank || !settings->world_size) {

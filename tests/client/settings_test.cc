@@ -442,8 +442,14 @@ TEST_F(SettingsTest, SameMasterGivesSameRunId) {
 }
 
 TEST_F(SettingsTest, RankWithoutWorldSizeIsError) {
-  EXPECT_THAT(From({{"RANK", "1"}}).Validate(),
-              Contains(AllOf(HasSubstr("RANK"), HasSubstr("WORLD_SIZE"))));
+  constexpr char kReplaced[] = "; this process counts as rank 0 of 1";
+  EXPECT_THAT(
+      From({{"RANK", "1"}}).Validate(),
+      ElementsAre(std::string("RANK is set but WORLD_SIZE is not; set both or none") + kReplaced));
+  EXPECT_THAT(From({{"WORLD_SIZE", "4"}}).Validate(), ElementsAre(EndsWith(kReplaced)));
+  EXPECT_THAT(From({{"RANK", "-1"}}).Validate(),
+              ElementsAre(std::string("RANK=-1 is not a non-negative integer") + kReplaced,
+                          HasSubstr("WORLD_SIZE is not")));
   Settings settings;
   settings.rank = 0;
   EXPECT_THAT(settings.Validate(), SizeIs(1));
