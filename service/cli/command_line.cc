@@ -40,14 +40,6 @@ std::vector<std::string> AllOptions(const CLI::App& app) {
   return names;
 }
 
-// The first word of a command line that is not understood; an option goes before its value.
-std::string NotUnderstood(const std::vector<std::string>& words) {
-  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
-    return word.size() > 1 && word[0] == '-';
-  });
-  return option == words.end() ? words.front() : *option;
-}
-
 void PrintWrongUsage(const std::string& command, absl::string_view what) {
   std::cerr << command << ": " << what << (absl::EndsWith(what, "?") ? "" : ";") << " see `"
             << command << " --help`\n";

@@ -275,7 +275,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       "ranklogd");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
-  const auto file = std::make_shared<LinedConfig>();
+  const auto file = std::make_shared<LinedConfig>(app);
   app.config_formatter(file);
   app.set_config("--config", "", "configuration file with these options, in TOML",
                  /*config_required=*/false)

@@ -174,7 +174,10 @@ TEST(ConfigTest, UnknownOptionReportsLineAndSuggestion) {
               AllOf(StartsWith("ranklogd: " + file +
                                ":4: unknown option 'keep_for'; "
                                "did you mean 'keep-for'?")));
-  EXPECT_THAT(Parse({"--keep-fro", "5h"}).text, HasSubstr("did you mean '--keep-for'?"));
+  EXPECT_EQ(Parse({"--keep-fro", "5h"}).text,
+            "ranklogd: unknown option '--keep-fro'; did you mean '--keep-for'? see `ranklogd "
+            "--help`\n");
+  EXPECT_EQ(Parse({"5h"}).text, "ranklogd: unexpected '5h'; see `ranklogd --help`\n");
   EXPECT_THAT(Parse({"--colour=blue"}).text, Not(HasSubstr("did you mean")));
 }
 
