@@ -36,7 +36,7 @@ absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& r
 }  // namespace
 
 void RunArgument::AddTo(Options& options) {
-  options.Add("RUN", &text, query::kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("RUN", &text, query::kRunHelp, {.required = true});
   options.Add("--project", &project, "consider only the runs of this project", {.type = "NAME"});
 }
 

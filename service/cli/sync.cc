@@ -352,7 +352,7 @@ void AddSync(Program& program) {
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
   options.Add("--base-url", &flags.base_url,
               "correct the address of the server of RUN, if nothing of its job is delivered yet",
-              {.type = "URL", .check = CheckNotEmpty});
+              {.type = "URL"});
   options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.choice.slurm_job,
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});

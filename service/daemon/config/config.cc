@@ -29,6 +29,7 @@ constexpr char kUnix[] = "unix:";
 constexpr char kForever[] = "forever";      // --keep-for
 constexpr char kNever[] = "never";          // --idle-exit
 constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
+constexpr char kEmptyValue[] = "its value is empty; give one, or leave the setting out";
 
 constexpr char kExamples[] = R"(
 Examples:
@@ -80,6 +81,11 @@ CLI::Validator BytesText() {
         return absl::StrCat("'", text, "' is not a size, such as 500MiB or 4GiB, or ", kUnlimited);
       },
       "");
+}
+
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string { return text.empty() ? kEmptyValue : ""; }, "");
 }
 
 // The file decides where to listen and what to keep, so no other user may have written it. A pipe
@@ -180,7 +186,8 @@ void AddPlaces(CLI::App& app, Given* given) {
                  "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
                  "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
                  "that is on a local disk and not in use by a daemon of another container]")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NotEmpty());
   app.add_option("--listen", given->address,
                  "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
                  "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
@@ -191,7 +198,8 @@ void AddPlaces(CLI::App& app, Given* given) {
                  "additional directory to search for spools of ranks that never connected; "
                  "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
                  "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NotEmpty());
 }
 
 void AddLimits(CLI::App& app, Config* config) {
@@ -280,6 +288,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.set_config("--config", "", "configuration file with these options, in TOML",
                  /*config_required=*/false)
       ->type_name("FILE")
+      ->check(NotEmpty())
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
   AddPlaces(app, &given);
@@ -289,7 +298,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   try {
     if (const std::string flag = EmptyFlag({argv + 1, argv + argc}); !flag.empty()) {
-      throw CLI::ValidationError(flag, "its value is empty; give one, or leave the flag out");
+      throw CLI::ValidationError(flag, kEmptyValue);
     }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.

@@ -35,6 +35,19 @@ TEST(ConfigTest, EmptyValueTakesNoOtherFlag) {
   EXPECT_THAT(parsed.text, HasSubstr("--state-dir: its value is empty"));
 }
 
+TEST(ConfigTest, EmptyValueIsRefused) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  for (const std::string name : {"state-dir", "spool-dir", "config"}) {
+    const Parsed flag = Parse({("--" + name).c_str(), ""});
+    EXPECT_EQ(flag.exit_code, 2);
+    EXPECT_THAT(flag.text, HasSubstr("--" + name + ": its value is empty"));
+  }
+  std::ofstream(file) << "# ours\nstate-dir = \"\"\n";
+  EXPECT_THAT(Parse({"--config", file.c_str()}).text,
+              StartsWith("ranklogd: " + file + ":2: state-dir: its value is empty"));
+}
+
 TEST(ConfigTest, TooLongSocketPathIsWrongUsage) {
   const std::string longest = "unix:/" + std::string(106, 'a'), over = longest + "a";
   EXPECT_TRUE(Parse({"--listen", longest.c_str()}).run);
@@ -340,8 +353,13 @@ TEST(ConfigTest, ExampleFileListsOptionsWithDefaults) {
   for (const std::string& file : {as_it_is, with_all}) {
     const Parsed parsed = Parse({"--config", file.c_str()});
     EXPECT_TRUE(parsed.run) << parsed.text;
-    EXPECT_EQ(parsed.config.state_dirs, Parse({}).config.state_dirs);
-    EXPECT_EQ(parsed.config.spool_dirs, Parse({}).config.spool_dirs);
+    Config expected = Parse({}).config;
+    if (file == with_all) {
+      expected.state_dirs = {"/local/ranklog"};
+      expected.spool_dirs.insert(expected.spool_dirs.begin(), "/local/spools");
+    }
+    EXPECT_EQ(parsed.config.state_dirs, expected.state_dirs);
+    EXPECT_EQ(parsed.config.spool_dirs, expected.spool_dirs);
     EXPECT_FALSE(parsed.config.core_dumps);
   }
 }
