@@ -78,6 +78,19 @@ TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   close(listener);
 }
 
+// A daemon that is started listens there.
+TEST(SocketTest, ErrorNamesFirstUsablePlace) {
+  TempDir dir;
+  const auto in = [&dir](const std::string& name) {
+    return SocketLocation{dir.File(name + "/d.sock"), {dir.File(name), name != "absent"}, false};
+  };
+  ASSERT_EQ(mkdir(dir.File("last").c_str(), 0700), 0);
+  size_t answered;
+  EXPECT_THAT(Connect({in("absent"), in("first"), in("last")}, &answered),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("no daemon answers at unix:" + dir.File("first/d.sock"))));
+}
+
 // The client sends API keys to a daemon, so it must not talk to another user's.
 TEST(SocketTest, AnotherUsersDaemonGetsNothing) {
   SKIP_WITHOUT(geteuid() == 0, "root, to become another user");
