@@ -96,6 +96,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   if (overview.daemon_pid != 0 && !overview.daemon) {
     overview.silent_at = TimedOutAddress(overview.daemon_pid, globals.address);
   }
+  if (!overview.daemon) overview.wrong_address = WrongAddressText(overview.state_dir);
   overview.other = FindOtherDaemon(overview.state_dir, globals.address);
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs,
@@ -165,12 +166,13 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
                                                      Printable(overview.state_dir), "; ",
                                                      OtherDaemonText(*overview.other))
                                       : "no daemon is running");
-  } else if (!overview.daemon) {
+  } else if (!overview.daemon && overview.wrong_address.empty()) {
     problems.push_back(
         overview.silent_at.empty()
             ? absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers")
             : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilenceText(overview)));
   }
+  if (!overview.wrong_address.empty()) problems.push_back(overview.wrong_address);
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     problems.push_back(trouble);
   }

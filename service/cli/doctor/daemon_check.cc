@@ -58,9 +58,12 @@ Finding CheckDaemon(const Globals& globals, const std::string& dir) {
   } else if (const std::string silent = TimedOutAddress(pid, globals.address); !silent.empty()) {
     finding.data["address"] = silent;
     finding.advice = TimeoutText(pid, silent);
+  } else if (const std::string wrong = WrongAddressText(dir); !wrong.empty()) {
+    finding.advice = wrong;
   } else if (globals.address.empty()) {
-    absl::StrAppend(&finding.text,
-                    "; it listens at none of the usual addresses; give its address with --address");
+    absl::StrAppend(&finding.text, "; it listens ",
+                    NamedAddress("").empty() ? "at none" : "neither at RANKLOG_ADDRESS nor at one",
+                    " of the usual addresses; give its address with --address");
   } else {
     finding.advice = absl::StrCat("no answer at ", globals.address,
                                   ": check the address, and whether the daemon is stopped");
