@@ -96,9 +96,9 @@ class Sync {
     file_ = FileIdentity(StorePath());
     RETURN_IF_ERROR(OpenPipeline());
     RETURN_IF_ERROR(Choose());
-    RETURN_IF_ERROR(Deliver());
-    absl::Status status = DeliverTheRest();
-    status.Update(Conclude());
+    absl::Status status = Deliver();
+    if (status.ok()) status = DeliverTheRest();
+    status.Update(Conclude());  // also lists the runs of a delivery that could not begin
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(spools_.CheckAllTaken());
     if (choice_.chosen().empty()) std::cout << "nothing waits to be delivered\n";

@@ -25,7 +25,10 @@ TEST_F(CliTest, SyncWithoutKeySuggestsKeyLocations) {
   options_.unset.push_back("NETRC");
   const Finished finished = Ranklog({"sync"});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc")));
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc"),
+                                     Not(HasSubstr("since the daemon started"))));
+  EXPECT_THAT(finished.output, HasSubstr("gpt:job1  wandb  2 of 5 rows delivered, 1 refused"));
+  EXPECT_THAT(finished.output, HasSubstr(", 2 left")) << "as --help promises";
 }
 
 TEST_F(CliTest, SyncReportsUndeliveredRowsAndCause) {
