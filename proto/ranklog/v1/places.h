@@ -28,6 +28,8 @@ inline constexpr char kSocketFile[] = "ranklogd.sock";
 inline constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 // The messages of a daemon that a rank started, in a file beside the socket.
 inline constexpr char kDaemonLogFile[] = "ranklogd.log";
+// The store, in the state directory. The names of its log and of damaged stores begin with it.
+inline constexpr char kStoreFile[] = "ranklog.db";
 // The lock of a rank that starts a daemon, beside the socket.
 inline constexpr char kStartLockFile[] = "start.lock";
 // Ring.address of a rank that looks for its daemon in the standard places.
@@ -133,6 +135,17 @@ inline std::vector<PrivateDir> StandardDirs() {
   return dirs;
 }
 
+// Whether the entry `name` of `dir` is a file of Ranklog, or a state directory.
+inline bool IsRanklogFile(const std::string& dir, const std::string& name) {
+  const auto begins = [&name](const std::string& with) { return name.rfind(with, 0) == 0; };
+  const std::string path = dir + "/" + name;
+  struct stat info;
+  return begins("ring-") || begins(kDaemonLogFile) || begins(kStoreFile) || begins("spool_dirs") ||
+         name == "lock" || name == "credentials" || name == kStartLockFile ||
+         access((path + "/" + kStoreFile).c_str(), F_OK) == 0 ||
+         (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode));
+}
+
 // Advice for a directory of this user that other users can reach. Recommends chmod only if the
 // directory contains nothing but Ranklog's files. Other users may need the rest, as in / or /etc.
 inline std::string PrivacyAdvice(const std::string& path) {
@@ -140,11 +153,7 @@ inline std::string PrivacyAdvice(const std::string& path) {
   bool only_ours = dir != nullptr;
   while (const dirent* entry = only_ours ? readdir(dir) : nullptr) {
     const std::string name = entry->d_name;
-    struct stat info;
-    only_ours = name == "." || name == ".." || name.rfind("ring-", 0) == 0 ||
-                name.rfind(kDaemonLogFile, 0) == 0 || name == kStartLockFile ||
-                (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                 S_ISSOCK(info.st_mode));
+    only_ours = name == "." || name == ".." || IsRanklogFile(path, name);
   }
   if (dir != nullptr) closedir(dir);
   return only_ours ? "run: chmod 700 " + path
