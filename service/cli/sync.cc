@@ -172,12 +172,12 @@ class Sync {
   absl::Status Choose() {
     if (!flags_.base_url.empty()) RETURN_IF_ERROR(CorrectAddress());
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
-    uint64_t local = 0;
+    std::vector<std::string> local;
     for (const model::Run& run : runs) {
       RETURN_IF_ERROR(AddDestination(run));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
-      if (!has_tracker) ++local;
+      if (!has_tracker) local.push_back(run.run_id);
     }
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
   }
