@@ -1,7 +1,5 @@
 #include "client/settings/environment.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/base/keys.h"
+#include "ranklog/v1/environment.h"
 
 namespace ranklog::internal {
 namespace {
@@ -59,13 +58,16 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
   const bool has_rank = Variable(launcher.rank).has_value();
   const bool has_world = Variable(launcher.world_size).has_value();
   if (!has_rank && !has_world) return false;
+  const size_t before = settings->environment_errors.size();
   if (has_rank != has_world) {
+    const char* const given = has_rank ? launcher.rank : launcher.world_size;
+    ReadInt(given, settings);
     settings->environment_errors.push_back(
-        absl::StrCat(has_rank ? launcher.rank : launcher.world_size, " is set but ",
-                     has_rank ? launcher.world_size : launcher.rank, " is not; set both or none"));
+        absl::StrCat(given, " is set but ", has_rank ? launcher.world_size : launcher.rank,
+                     " is not; set both or none"));
+    AddReplacement(before, "this process counts as rank 0 of 1", settings);
     return true;
   }
-  const size_t before = settings->environment_errors.size();
   settings->rank = ReadInt(launcher.rank, settings);
   settings->world_size = ReadInt(launcher.world_size, settings);
   if (!settings->rank || !settings->world_size) {
@@ -87,11 +89,9 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
 }  // namespace
 
 std::optional<std::string> Variable(const char* name) {
-  const char* value = getenv(name);
-  if (value == nullptr) return std::nullopt;
-  std::string trimmed = Trimmed(value);
-  if (trimmed.empty()) return std::nullopt;
-  return trimmed;
+  std::string value = v1::EnvironmentVariable(name);
+  if (value.empty()) return std::nullopt;
+  return value;
 }
 
 std::string Trimmed(std::string_view text) {

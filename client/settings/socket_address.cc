@@ -24,9 +24,9 @@ std::string AddressError(const std::string& address) {
   const std::string path = PathOf(address);
   if (path.empty() || path[0] != '/') return "address has no absolute path; use unix:/PATH";
   if (path.find('\0') != std::string::npos) return "address contains a zero byte";
-  if (path.size() > kMaxSocketPathBytes) {
+  if (path.size() > v1::kMaxSocketPath) {
     return absl::StrCat("address has a path of ", path.size(), " bytes; the limit is ",
-                        kMaxSocketPathBytes, "; choose a shorter one");
+                        v1::kMaxSocketPath, "; choose a shorter one");
   }
   return "";
 }

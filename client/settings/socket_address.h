@@ -11,7 +11,6 @@
 namespace ranklog::internal {
 
 using v1::kSocketFile;
-inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un has 108 with the zero byte
 
 // Returns why Settings::address is invalid, as a sentence; empty if it is valid: empty, or
 // unix:PATH.

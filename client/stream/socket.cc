@@ -24,18 +24,20 @@ bool IsOursOrRoots(int fd) {
 // peer is our daemon even if it shows another user id (another user namespace).
 absl::StatusOr<int> ConnectTo(const SocketLocation& place) {
   const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
-  if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
+  const std::string no_answer = absl::StrCat("no daemon answers at unix:", place.path, ": ");
+  if (!place.trusted && !ours.ok()) {
+    return absl::NotFoundError(absl::StrCat(no_answer, ours.message()));
+  }
   const int fd = AboveStandard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0)
     return absl::UnavailableError(absl::StrCat("cannot create a socket: ", strerror(errno)));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, place.path.data(), place.path.size());
+  place.path.copy(address.sun_path, v1::kMaxSocketPath);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     close(fd);
-    const std::string message =
-        absl::StrCat("no daemon answers at unix:", place.path, ": ", strerror(error));
+    const std::string message = absl::StrCat(no_answer, strerror(error));
     const bool absent = error == ENOENT || error == ECONNREFUSED;
     return absent ? absl::NotFoundError(message) : absl::UnavailableError(message);
   }
@@ -51,19 +53,23 @@ absl::StatusOr<int> ConnectTo(const SocketLocation& place) {
 }  // namespace
 
 absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* answered) {
-  absl::Status status =
-      absl::NotFoundError("no usable directory for a daemon's socket; set RANKLOG_ADDRESS");
-  bool absent = true;
+  absl::Status absent, failed;  // the first of each kind
   for (size_t i = 0; i < places.size(); ++i) {
     absl::StatusOr<int> fd = ConnectTo(places[i]);
     if (fd.ok()) {
       *answered = i;
       return fd;
     }
-    absent = absent && absl::IsNotFound(fd.status());
-    status = fd.status();
+    if (!absl::IsNotFound(fd.status())) {
+      failed.Update(fd.status());
+    } else if (places[i].trusted || v1::CanBeUsed(places[i].dir)) {
+      absent.Update(fd.status());
+    }
   }
-  return absent ? status : absl::UnavailableError(status.message());
+  if (!failed.ok()) return failed;
+  absent.Update(
+      absl::NotFoundError("no usable directory for a daemon's socket; set RANKLOG_ADDRESS"));
+  return absent;
 }
 
 absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd) {

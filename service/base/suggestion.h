@@ -1,4 +1,4 @@
-// "Did you mean ...?": suggestions for a misspelt word.
+// Finds the wrong word of a command line, and suggests what it may mean.
 
 #ifndef SERVICE_BASE_SUGGESTION_H_
 #define SERVICE_BASE_SUGGESTION_H_
@@ -46,6 +46,15 @@ inline std::string DidYouMean(absl::string_view word, const std::vector<std::str
     best = each;
   }
   return best.empty() ? "" : absl::StrCat("; did you mean '", best, "'?");
+}
+
+// The first word of a command line that is not understood. An option goes before its value.
+// `words` must not be empty.
+inline std::string NotUnderstood(const std::vector<std::string>& words) {
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  return option == words.end() ? words.front() : *option;
 }
 
 }  // namespace ranklog

@@ -52,7 +52,7 @@ absl::Status AwaitSpools(const Globals& globals, storage::StoreReader& reader,
 }  // namespace
 
 void RunArgument::AddTo(Options& options) {
-  options.Add("RUN", &text, query::kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("RUN", &text, query::kRunHelp, {.required = true});
   options.Add("--project", &project, "consider only the runs of this project", {.type = "NAME"});
 }
 

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kDidNotWork = 1;
 constexpr int kWrongUsage = 2;
+constexpr char kEmptyValue[] = "its value is empty; is a shell variable unset?";
 // Key of the payload that marks a WrongUsage().
 constexpr char kWrongUsageUrl[] = "ranklog/wrong-usage";
 
@@ -38,14 +39,6 @@ std::vector<std::string> AllOptions(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
-}
-
-// The first word of a command line that is not understood; an option goes before its value.
-std::string NotUnderstood(const std::vector<std::string>& words) {
-  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) {
-    return word.size() > 1 && word[0] == '-';
-  });
-  return option == words.end() ? words.front() : *option;
 }
 
 void PrintWrongUsage(const std::string& command, absl::string_view what) {
@@ -111,7 +104,10 @@ CLI::Option* AddOption(CLI::App& app, const char* names, const Options::Value& v
   return app.add_option(names, *std::get<std::string*>(value), help);
 }
 
+std::string CheckNotEmpty(const std::string& text) { return text.empty() ? kEmptyValue : ""; }
+
 void Apply(const OptionRules& rules, CLI::App& app, CLI::Option* option) {
+  if (option->get_items_expected_max() > 0) option->check(CheckNotEmpty);
   if (rules.type != nullptr) option->type_name(rules.type);
   if (rules.required) option->required();
   if (rules.excludes != nullptr) option->excludes(app.get_option(rules.excludes));
@@ -142,10 +138,6 @@ std::string CheckPositive(const std::string& text) {
 std::string CheckCount(const std::string& text) {
   uint64_t number = 0;
   return absl::SimpleAtoi(text, &number) ? "" : "not a whole number of 0 or more";
-}
-
-std::string CheckNotEmpty(const std::string& text) {
-  return text.empty() ? "the value is empty; is a shell variable unset?" : "";
 }
 
 absl::Status WrongUsage(const std::string& message) {
@@ -197,7 +189,7 @@ int Program::Main(int argc, char** argv) const {
   }
   try {
     if (const std::string flag = EmptyFlag(words); !flag.empty()) {
-      throw CLI::ValidationError(flag, "its value is empty; give one, or leave the flag out");
+      throw CLI::ValidationError(flag, kEmptyValue);
     }
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app.parse(std::move(words));

@@ -27,7 +27,8 @@ namespace ranklog::cli {
 
 struct Globals;
 
-// Returns an error text for the value of an option, or an empty text if the value is valid.
+// Returns an error text for the value of an option, or an empty text if the value is valid. No
+// option accepts an empty value.
 using OptionCheck = std::string (*)(const std::string& text);
 
 // An OptionCheck: the text must be a duration above zero, such as 30s or 1h30m.
@@ -36,9 +37,6 @@ std::string CheckDuration(const std::string& text);
 // OptionChecks for a number: from 1, and from 0. CLI11 alone would convert -1 to the largest one.
 std::string CheckPositive(const std::string& text);
 std::string CheckCount(const std::string& text);
-
-// An OptionCheck: the text must not be empty. An unset shell variable gives an empty text.
-std::string CheckNotEmpty(const std::string& text);
 
 // An action's error for options that are wrong in combination. Exits with the code for wrong usage.
 absl::Status WrongUsage(const std::string& message);

@@ -22,6 +22,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/node/daemon_status.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
@@ -146,8 +147,13 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
                      deliver::wandb::PageUrl(base_url), "/authorize"));
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("ask ", base_url, " for the key's account: ", deliver::Explain(answer),
+      absl::StrCat("the check of the key at ", base_url, " failed: ", deliver::Explain(answer),
                    "; the key was not stored; --no-check stores it without a check"));
+}
+
+bool DaemonRuns(const Globals& globals) {
+  const absl::StatusOr<std::string> state_dir = globals.StateDir();
+  return state_dir.ok() && FindDaemon(*state_dir, globals.address).has_value();
 }
 
 absl::StatusOr<std::string> CredentialsFile(const Globals& globals) {
@@ -205,8 +211,11 @@ absl::Status Login(const Globals& globals, const LoginFlags& flags) {
   RETURN_IF_ERROR(
       Write(path, absl::StrCat("machine ", url.netloc, " login user password ", key, "\n",
                                deliver::NetrcWithout(ContentOf(path), url.netloc))));
-  std::cout << "the key" << whose << " for " << url.netloc << " is stored in " << path
-            << "; waiting runs continue within a minute\n";
+  std::cout << "the key" << whose << " for " << url.netloc << " is stored in " << path << "; "
+            << (DaemonRuns(globals) ? "waiting runs continue within a minute"
+                                    : "no daemon answers; to deliver waiting runs, run `" +
+                                          globals.Command("sync") + "`")
+            << "\n";
   return absl::OkStatus();
 }
 

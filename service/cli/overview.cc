@@ -34,7 +34,7 @@ void AddUpRuns(Overview* overview) {
 }
 
 // Why the rows of a run are not delivered and will not be without help.
-std::vector<std::string> ProblemsOfRun(const query::RunReport& report) {
+std::vector<std::string> ProblemsOfRun(const Globals& globals, const query::RunReport& report) {
   std::vector<std::string> problems;
   if (!report.stopped.empty()) problems.push_back(Printable(StoppedText(report)));
   for (const std::string& unread : UnreadTexts(report)) problems.push_back(Printable(unread));
@@ -43,8 +43,10 @@ std::vector<std::string> ProblemsOfRun(const query::RunReport& report) {
       destinations.begin(), destinations.end(),
       [](const query::DestinationReport& to) { return to.kind != query::kLocal && to.complete; });
   if (report.run.refused && !taken_since) {
-    problems.push_back(absl::StrCat("run ", Printable(report.run.run_id),
-                                    " was refused and is kept on this node only"));
+    const std::string id = Printable(report.run.run_id);
+    problems.push_back(
+        absl::StrCat("run ", id, " was refused and is kept on this node only; to upload it, run `",
+                     globals.Command("sync " + id + " --to wandb"), "`"));
   }
   for (const query::DestinationReport& destination : destinations) {
     if (!AwaitsPerson(report, destination)) continue;
@@ -96,6 +98,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   if (overview.daemon_pid != 0 && !overview.daemon) {
     overview.silent_at = TimedOutAddress(overview.daemon_pid, globals.address);
   }
+  if (!overview.daemon) overview.wrong_address = WrongAddressText(overview.state_dir);
   overview.other = FindOtherDaemon(overview.state_dir, globals.address);
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   const std::vector<UnreadSpool> spools = FindAllSpools(overview.state_dir);
@@ -167,12 +170,13 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
                                                      Printable(overview.state_dir), "; ",
                                                      OtherDaemonText(*overview.other))
                                       : "no daemon is running");
-  } else if (!overview.daemon) {
+  } else if (!overview.daemon && overview.wrong_address.empty()) {
     problems.push_back(
         overview.silent_at.empty()
             ? absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers")
             : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilenceText(overview)));
   }
+  if (!overview.wrong_address.empty()) problems.push_back(overview.wrong_address);
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     problems.push_back(trouble);
   }
@@ -191,7 +195,9 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
   }
   for (const query::RunReport& report : overview.runs) {
-    for (std::string& problem : ProblemsOfRun(report)) problems.push_back(std::move(problem));
+    for (std::string& problem : ProblemsOfRun(overview.globals, report)) {
+      problems.push_back(std::move(problem));
+    }
   }
   if (const size_t damaged = overview.damaged_rings.size(); damaged > 0) {
     problems.push_back(absl::StrCat(Counted(damaged, "ring"), " set aside as damaged: ",

@@ -30,6 +30,7 @@ struct Overview {
   int64_t used_bytes = 0;                        // without free pages
   int64_t daemon_pid = 0;                        // 0: no daemon
   std::string silent_at;                         // its address, if it does not answer
+  std::string wrong_address;                     // WrongAddressText(), if no daemon was found
   absl::optional<DaemonStatus> daemon;           // its answer, if it could be asked
   absl::optional<DaemonStatus> other;            // FindOtherDaemon()
   absl::optional<DaemonLog> log;                 // if a rank started the daemon

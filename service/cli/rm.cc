@@ -190,7 +190,7 @@ absl::Status RemoveRuns(const Globals& globals, const RemoveFlags& flags) {
 void AddRemove(Program& program) {
   auto [options, flags] =
       program.Add("rm", "remove runs from this node's store", kRemoveFooter, RemoveRuns);
-  options.Add("RUN", &flags.runs, query::kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("RUN", &flags.runs, query::kRunHelp, {.required = true});
   options.Add("--project", &flags.project, "consider only the runs of this project",
               {.type = "NAME"});
   options.Add("--yes", &flags.yes, "do not ask");

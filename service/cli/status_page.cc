@@ -25,6 +25,10 @@ std::string SeeDoctor(const Overview& overview) {
 }
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
+  const std::string wrong_address =
+      overview.wrong_address.empty()
+          ? ""
+          : absl::StrCat("\n        ", terminal.Red(overview.wrong_address));
   if (overview.daemon_pid == 0) {
     std::string text =
         absl::StrCat(terminal.Dim("not running"), "; stored rows are delivered when one runs");
@@ -36,7 +40,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
       if (!words.empty()) absl::StrAppend(&text, "\n        ", terminal.Red(Printable(words)));
       absl::StrAppend(&text, "\n        its log is ", overview.log->path);
     }
-    return text;
+    return text + wrong_address;
   }
   std::string text = absl::StrCat(terminal.Green("running"), ", pid ", overview.daemon_pid);
   if (overview.daemon) {
@@ -49,7 +53,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   } else if (!overview.silent_at.empty()) {
     absl::StrAppend(&text, ", but ", terminal.Red(SilenceText(overview)));
   }
-  return text;
+  return text + wrong_address;
 }
 
 std::string RowCountsText(const Overview& overview, const Terminal& terminal) {

@@ -96,9 +96,9 @@ class Sync {
     file_ = FileIdentity(StorePath());
     RETURN_IF_ERROR(OpenPipeline());
     RETURN_IF_ERROR(Choose());
-    RETURN_IF_ERROR(Deliver());
-    absl::Status status = DeliverTheRest();
-    status.Update(Conclude());
+    absl::Status status = Deliver();
+    if (status.ok()) status = DeliverTheRest();
+    status.Update(Conclude());  // also lists the runs of a delivery that could not begin
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(spools_.CheckAllTaken());
     if (choice_.chosen().empty()) std::cout << "nothing waits to be delivered\n";
@@ -172,12 +172,12 @@ class Sync {
   absl::Status Choose() {
     if (!flags_.base_url.empty()) RETURN_IF_ERROR(CorrectAddress());
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
-    uint64_t local = 0;
+    std::vector<std::string> local;
     for (const model::Run& run : runs) {
       RETURN_IF_ERROR(AddDestination(run));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
-      if (!has_tracker) ++local;
+      if (!has_tracker) local.push_back(run.run_id);
     }
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
   }
@@ -352,7 +352,7 @@ void AddSync(Program& program) {
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
   options.Add("--base-url", &flags.base_url,
               "correct the address of the server of RUN, if nothing of its job is delivered yet",
-              {.type = "URL", .check = CheckNotEmpty});
+              {.type = "URL"});
   options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.choice.slurm_job,
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});

@@ -55,14 +55,17 @@ absl::StatusOr<bool> SyncChoice::ChooseIfOpen(storage::StoreReader& reader, cons
   return true;
 }
 
-absl::Status SyncChoice::ReportLocalRuns(const Globals& globals, size_t looked_at, uint64_t local) {
-  if (local > 0 && AreNamed()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Staying(local, looked_at), "; use --to wandb to upload"));
+absl::Status SyncChoice::ReportLocalRuns(const Globals& globals, size_t looked_at,
+                                         const std::vector<std::string>& local) {
+  if (local.empty()) return absl::OkStatus();
+  const std::string staying = Staying(local.size(), looked_at);
+  if (AreNamed()) {
+    return absl::FailedPreconditionError(absl::StrCat(staying, "; use --to wandb to upload"));
   }
-  if (local > 0 && !std::exchange(reported_local_, true)) {
-    std::cout << Staying(local, looked_at) << "; run `" << globals.Command("sync RUN --to wandb")
-              << "` to upload one\n";
+  if (!std::exchange(reported_local_, true)) {
+    std::cout << staying << "; run `"
+              << globals.Command("sync " + query::RunForCommand(local) + " --to wandb")
+              << "` to upload " << (local.size() == 1 ? "it" : "one") << "\n";
   }
   return absl::OkStatus();
 }

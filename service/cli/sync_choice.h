@@ -37,8 +37,9 @@ class SyncChoice {
   // is running under another Slurm job. Returns whether the run has a tracker.
   absl::StatusOr<bool> ChooseIfOpen(storage::StoreReader& reader, const model::Run& run);
 
-  // Prints that `local` of `looked_at` runs have no tracker. An error if they are named.
-  absl::Status ReportLocalRuns(const Globals& globals, size_t looked_at, uint64_t local);
+  // Prints that the runs `local` of `looked_at` runs have no tracker. An error if they are named.
+  absl::Status ReportLocalRuns(const Globals& globals, size_t looked_at,
+                               const std::vector<std::string>& local);
 
   const std::set<int64_t>& chosen() const { return chosen_; }
   // Reports on the chosen runs.

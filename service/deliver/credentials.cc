@@ -182,10 +182,9 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
     }
   }
   return absl::NotFoundError(absl::StrCat(
-      kNoKey, url.netloc,
-      ": no rank of the job has sent one since the daemon started, WANDB_API_KEY is not set, and "
-      "there is no key in ",
-      absl::StrJoin(looked_in, ", ")));
+      kNoKey, url.netloc, ": ",
+      job.empty() ? "" : "no rank of the job has sent one since the daemon started, ",
+      "WANDB_API_KEY is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
 }
 
 }  // namespace ranklog::deliver

@@ -63,7 +63,7 @@ class CredentialStore {
 
   // The key of a job for the server: the first that exists and is not in `refused`. Order: the
   // ranks' key, the environment, netrc, our files, passed files. Reads the files on each call, so
-  // that a corrected key counts at once.
+  // that a corrected key counts at once. `job` is empty in a command, to which no rank sends a key.
   //   kNotFound          no key; the message lists the places that were searched
   //   kPermissionDenied  a file that other users may read or write, or that belongs to another user
   //   kInvalidArgument   not an API key, or not a URL

@@ -40,11 +40,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string
   *pid = 0;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof name.sun_path) {
+  if (path.empty() || path.size() > v1::kMaxSocketPath) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "not the path of a socket; use unix:PATH with 1 to ", sizeof name.sun_path - 1, " bytes"));
+        "not the path of a socket; use unix:PATH with 1 to ", v1::kMaxSocketPath, " bytes"));
   }
-  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  path.copy(name.sun_path, v1::kMaxSocketPath);
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid() ||
       connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {

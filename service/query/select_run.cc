@@ -85,6 +85,10 @@ bool IsWhole(const model::Run& run, const std::string& text) {
 
 }  // namespace
 
+std::string RunForCommand(const std::vector<std::string>& ids) {
+  return ids.size() == 1 ? Printable(ids.front()) : "RUN";
+}
+
 bool NamesWholeRun(const model::Run& run, const std::string& text) {
   const size_t colon = text.find(':');
   return IsWhole(run, text) ||

@@ -29,6 +29,10 @@ inline constexpr char kRunHelp[] =
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project);
 
+// The argument RUN of a command in a message about these runs, given by id: the id of the only run,
+// else the word RUN.
+std::string RunForCommand(const std::vector<std::string>& ids);
+
 // Whether `text` names the run by more than the beginning of its id.
 bool NamesWholeRun(const model::Run& run, const std::string& text);
 

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
+#include "ranklog/v1/places.h"
+
 namespace ranklog::storage {
 
-inline constexpr char kStoreFile[] = "ranklog.db";
+using v1::kStoreFile;
 
 // The largest shape id. Readers get a list indexed by id, and a list of a million takes 24 MB.
 inline constexpr uint32_t kMaxShapeId = 1 << 20;

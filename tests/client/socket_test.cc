@@ -66,8 +66,8 @@ TEST(SocketTest, TakesNoStandardDescriptor) {
 TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   TempDir dir;
   const int listener = Listen(dir.File("second"));
-  std::vector<SocketLocation> places = {{dir.File("first"), {dir.path()}, false},
-                                        {dir.File("second"), {dir.path()}, false}};
+  std::vector<SocketLocation> places = {{dir.File("first"), {dir.path(), false}, false},
+                                        {dir.File("second"), {dir.path(), false}, false}};
   size_t answered = 9;
   ASSERT_OK_AND_ASSIGN(const int fd, Connect(places, &answered));
   EXPECT_EQ(answered, 1u);
@@ -76,6 +76,19 @@ TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
   EXPECT_THAT(Connect(places, &answered), StatusIs(absl::StatusCode::kNotFound));
   close(listener);
+}
+
+// A daemon that is started listens there.
+TEST(SocketTest, ErrorNamesFirstUsablePlace) {
+  TempDir dir;
+  const auto in = [&dir](const std::string& name) {
+    return SocketLocation{dir.File(name + "/d.sock"), {dir.File(name), name != "absent"}, false};
+  };
+  ASSERT_EQ(mkdir(dir.File("last").c_str(), 0700), 0);
+  size_t answered;
+  EXPECT_THAT(Connect({in("absent"), in("first"), in("last")}, &answered),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("no daemon answers at unix:" + dir.File("first/d.sock"))));
 }
 
 // The client sends API keys to a daemon, so it must not talk to another user's.

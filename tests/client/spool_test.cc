@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/client/closed_descriptors.h"
@@ -57,12 +58,28 @@ TEST_F(SpoolPlaceTest, NoticeExplainsAlternativeDirectory) {
   ASSERT_EQ(mkdir(open.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open.c_str(), 0777), 0);
   EXPECT_THAT(notice(), StartsWith(open + " is writable by other users; run: chmod 700 " + open));
+  // Ranklog's own files: a state directory in it, and its own store.
+  ASSERT_EQ(mkdir((open + "/state").c_str(), 0700), 0);
+  for (const char* ours : {"/state/ranklog.db", "/ranklog.db-wal", "/lock", "/ranklogd.log"}) {
+    ASSERT_EQ(close(creat((open + ours).c_str(), 0600)), 0);
+  }
+  EXPECT_THAT(notice(), StartsWith(open + " is writable by other users; run: chmod 700 " + open));
   // Others may need the mode of a directory with other files, such as /tmp.
   ASSERT_EQ(close(creat((open + "/theirs").c_str(), 0600)), 0);
   EXPECT_THAT(notice(), StartsWith(open + " is writable by other users; choose a directory"));
-  ASSERT_EQ(unlink((open + "/theirs").c_str()) + rmdir(open.c_str()), 0);
+  std::filesystem::remove_all(open);
   ASSERT_EQ(close(creat(open.c_str(), 0600)), 0);
   EXPECT_THAT(notice(), StartsWith(open + " is not a directory; choose a directory of your own"));
+}
+
+// With a slash at the end, the kernel follows the link.
+TEST_F(SpoolPlaceTest, SlashAtEndDoesNotHideLink) {
+  const std::string link = dir_.File("link"), missing = dir_.File("missing");
+  ASSERT_EQ(symlink(dir_.path().c_str(), link.c_str()), 0);
+  EXPECT_THAT(Create(link + "/", 64 << 10, 0)->notice(), StartsWith(link + " is a symbolic link"));
+  const auto spool = Create(missing + "//", 64 << 10, 0);
+  EXPECT_THAT(spool->path(), StartsWith(missing + "/ring-"));
+  EXPECT_EQ(spool->notice(), "");
 }
 
 // The program still writes its messages to descriptor 2.

@@ -25,7 +25,10 @@ TEST_F(CliTest, SyncWithoutKeySuggestsKeyLocations) {
   options_.unset.push_back("NETRC");
   const Finished finished = Ranklog({"sync"});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc")));
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc"),
+                                     Not(HasSubstr("since the daemon started"))));
+  EXPECT_THAT(finished.output, HasSubstr("gpt:job1  wandb  2 of 5 rows delivered, 1 refused"));
+  EXPECT_THAT(finished.output, HasSubstr(", 2 left")) << "as --help promises";
 }
 
 TEST_F(CliTest, SyncReportsUndeliveredRowsAndCause) {
@@ -33,9 +36,10 @@ TEST_F(CliTest, SyncReportsUndeliveredRowsAndCause) {
   options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
   const Finished finished = Ranklog({"sync", "--timeout", "500ms"});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("gpt:job1  wandb  2 of 5 rows delivered, 1 refused"),
-                                     HasSubstr("2 left"), HasSubstr("127.0.0.1"),
-                                     HasSubstr("1 of 2 runs stays on")));
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("gpt:job1  wandb  2 of 5 rows delivered, 1 refused"),
+                    HasSubstr("2 left"), HasSubstr("127.0.0.1"), HasSubstr("1 of 2 runs stays on"),
+                    HasSubstr("sync job2 --to wandb` to upload it")));
   EXPECT_THAT(finished.output, AllOf(Not(HasSubstr("[warning]")), Not(HasSubstr("503"))))
       << "of this try";
 }

@@ -320,9 +320,14 @@ TEST(DaemonTest, ReportsWhyItCannotStart) {
   TempDir dir;
   const std::string listen = "unix:" + dir.File("s");
   const std::string long_path = "unix:" + dir.File(std::string(110, 'x'));
-  EXPECT_THAT(RunRanklogd({"--state-dir", dir.File("a"), "--listen", long_path}).output,
-              HasSubstr("107"));
-  EXPECT_EQ(RunRanklogd({"--state-dir", dir.File("a"), "--listen", long_path}).code, 1);
+  for (const bool background : {false, true}) {
+    std::vector<std::string> args = {"--state-dir", dir.File("a"), "--listen", long_path};
+    if (background) args.emplace_back("--background");
+    const Finished refused = RunRanklogd(args);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.output, HasSubstr("the kernel accepts at most 107"));
+    EXPECT_FALSE(std::filesystem::exists(dir.File("a")));
+  }
 
   std::ofstream(dir.File("file")) << "not a directory";
   const Finished unwritable = RunRanklogd({"--state-dir", dir.File("file/b"), "--listen", listen});

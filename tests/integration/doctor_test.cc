@@ -168,6 +168,29 @@ TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
                {"RANKLOG_ADDRESS: 'localhost:1234' is not an address; use unix:PATH"});
 }
 
+// The daemon was started without the variable, or the variable is of another job.
+TEST_F(DoctorTest, AddressVariableThatMissesDaemonIsNamed) {
+  const std::string run = dir_.File("run"), socket = run + "/ranklog/ranklogd.sock";
+  for (const std::string& made : {run, run + "/ranklog"}) ASSERT_EQ(mkdir(made.c_str(), 0700), 0);
+  const ChildProcess daemon(
+      {RANKLOGD, "--state-dir", dir_.File("state"), "--listen", "unix:" + socket}, options_);
+  ASSERT_TRUE(WaitFor([&] { return access(socket.c_str(), F_OK) == 0; })) << daemon.Output();
+  options_.environment["XDG_RUNTIME_DIR"] = run;
+  const auto status = [&] {
+    return RunToEnd({RANKLOG_CLI, "status", "--check", "--state-dir", dir_.File("state")},
+                    options_);
+  };
+  const std::string wrong =
+      absl::StrCat("the daemon answers at unix:", socket,
+                   ", but RANKLOG_ADDRESS names unix:", dir_.File("socket/d.sock"));
+  ExpectAdvice(Doctor(), {wrong});
+  ExpectAdvice(status(), {wrong});
+  options_.environment["RANKLOG_ADDRESS"] = "unix:/" + std::string(120, 'x');
+  ExpectAdvice(status(), {"RANKLOG_ADDRESS: the path of the socket has 121 bytes, and the kernel "
+                          "accepts at most 107"});
+  ExpectAdvice(RunToEnd({RANKLOG_CLI, "runs"}, options_), {"RANKLOG_ADDRESS: the path of the"});
+}
+
 TEST_F(DoctorTest, SmallContainerShmIsReported) {
   SKIP_WITHOUT(HasContainers(), "namespaces");
   ExpectAdvice(Doctor(InContainer()), {"64.0 MiB free: 8 ranks get a ring of 1.0 MiB each",

@@ -74,7 +74,8 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   EXPECT_THAT(login("").output, HasSubstr("run: ranklog login < FILE"));
   const Finished refused = login(std::string(40, 'x'));
   EXPECT_EQ(refused.code, 1) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("HTTP 401"));
+  EXPECT_THAT(refused.output,
+              HasSubstr("the check of the key at " + wandb.url() + " failed: HTTP 401"));
   wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 200, .body = "<html>Log in</html>"});
   const Finished page = login(key);
   EXPECT_EQ(page.code, 1) << page.output;
@@ -88,6 +89,8 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
     const Finished taken = login(key);
     EXPECT_EQ(taken.code, 0) << taken.output;
     EXPECT_THAT(taken.output, HasSubstr("the key of fake for 127.0.0.1"));
+    EXPECT_THAT(taken.output, HasSubstr("no daemon answers; to deliver waiting runs, run `ranklog"))
+        << "at the usual address";
   }
   struct stat file = {};
   ASSERT_EQ(stat(path.c_str(), &file), 0);
@@ -133,8 +136,11 @@ TEST(KeysTest, CorrectedKeyIsUsedAtOnce) {
   options.environment["WANDB_BASE_URL"] = wandb.url();
   options.unset = {"WANDB_API_KEY"};
   const Finished login =
-      RunToEnd({"/bin/sh", "-c", "printf '%s\n' \"$0\" | \"$1\" login", key, RANKLOG_CLI}, options);
+      RunToEnd({"/bin/sh", "-c", "printf '%s\n' \"$0\" | \"$1\" login --address \"$2\"", key,
+                RANKLOG_CLI, node.address()},
+               options);
   EXPECT_EQ(login.code, 0) << login.output;
+  EXPECT_THAT(login.output, HasSubstr("waiting runs continue within a minute"));
   for (const char* id : {"first", "second"}) {
     EXPECT_TRUE(wandb.WaitFor(
         [&](const std::map<std::string, FakeWandb::Run>& runs) {

@@ -144,7 +144,8 @@ TEST(StatusCheckTest, RefusedStartIsNamed) {
         "job", 0, 0, 1, 1, {"10"}, {{"RANKLOG_RESUME", resume}, {"RANKLOG_DESTINATIONS", "local"}});
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   }
-  ExpectProblem(node, "run job-2 was refused and is kept on this node only");
+  ExpectProblem(node, "run job-2 was refused and is kept on this node only; to upload it, run `" +
+                          ("ranklog --address " + node.address()) + " sync job-2 --to wandb`");
 }
 
 }  // namespace

@@ -8,28 +8,44 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "ranklog/v1/environment.h"
 
 namespace ranklog::v1 {
 
 inline constexpr char kSocketFile[] = "ranklogd.sock";
+// The bytes of the longest path of a socket: the kernel's limit, without the zero byte at the end.
+inline constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 // The messages of a daemon that a rank started, in a file beside the socket.
 inline constexpr char kDaemonLogFile[] = "ranklogd.log";
+// The store, in the state directory. The names of its log and of damaged stores begin with it.
+inline constexpr char kStoreFile[] = "ranklog.db";
 // The lock of a rank that starts a daemon, beside the socket.
 inline constexpr char kStartLockFile[] = "start.lock";
 // Ring.address of a rank that looks for its daemon in the standard places.
 inline constexpr char kDefaultAddress[] = "default";
 
+// The path of a directory without slashes at its end, with which lstat() would follow a link.
+inline std::string WithoutSlashAtEnd(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 // A directory that Ranklog may use if it belongs to this user alone.
 struct PrivateDir {
+  PrivateDir() = default;
+  PrivateDir(std::string at, bool make) : path(WithoutSlashAtEnd(std::move(at))), create(make) {}
+
   std::string path;
   bool create = false;  // make it (0700) if it is missing; never make its parent
 };
@@ -99,22 +115,35 @@ inline bool IsOwnFile(const struct stat& info) {
 // The directories, best first:
 //   /run/ranklog/UID          made by an administrator
 //   $XDG_RUNTIME_DIR/ranklog  only if $XDG_RUNTIME_DIR is on this node and a directory of this user
-//                             with mode 0700 (jobs inherit the variable from a login node)
+//                             with mode 0700 (jobs inherit the variable from a login node), and
+//                             the path of the socket is not too long
 //   /dev/shm/ranklog-UID      another user may have made it
 //   /var/tmp/ranklog-UID      on a disk; another user may have made it
 inline std::vector<PrivateDir> StandardDirs() {
   const std::string uid = std::to_string(geteuid());
   std::vector<PrivateDir> dirs = {{"/run/ranklog/" + uid, /*create=*/false}};
-  const char* const runtime_dir = getenv("XDG_RUNTIME_DIR");
-  if (runtime_dir != nullptr && runtime_dir[0] == '/' && IsOwnDirectory(runtime_dir, 077) &&
-      !IsOnNetworkFileSystem(runtime_dir)) {
-    dirs.push_back({std::string(runtime_dir) + "/ranklog", /*create=*/true});
+  const PrivateDir runtime(EnvironmentVariable("XDG_RUNTIME_DIR"), /*make=*/false);
+  const std::string in_runtime = runtime.path + "/ranklog";
+  if (in_runtime[0] == '/' && in_runtime.size() + sizeof(kSocketFile) <= kMaxSocketPath &&
+      IsOwnDirectory(runtime.path, 077) && !IsOnNetworkFileSystem(runtime.path.c_str())) {
+    dirs.push_back({in_runtime, /*create=*/true});
   }
   dirs.push_back({"/dev/shm/ranklog-" + uid, /*create=*/true});
   if (!IsOnNetworkFileSystem("/var/tmp")) {
     dirs.push_back({"/var/tmp/ranklog-" + uid, /*create=*/true});
   }
   return dirs;
+}
+
+// Whether the entry `name` of `dir` is a file of Ranklog, or a state directory.
+inline bool IsRanklogFile(const std::string& dir, const std::string& name) {
+  const auto begins = [&name](const std::string& with) { return name.rfind(with, 0) == 0; };
+  const std::string path = dir + "/" + name;
+  struct stat info;
+  return begins("ring-") || begins(kDaemonLogFile) || begins(kStoreFile) || begins("spool_dirs") ||
+         name == "lock" || name == "credentials" || name == kStartLockFile ||
+         access((path + "/" + kStoreFile).c_str(), F_OK) == 0 ||
+         (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode));
 }
 
 // Advice for a directory of this user that other users can reach. Recommends chmod only if the
@@ -124,11 +153,7 @@ inline std::string PrivacyAdvice(const std::string& path) {
   bool only_ours = dir != nullptr;
   while (const dirent* entry = only_ours ? readdir(dir) : nullptr) {
     const std::string name = entry->d_name;
-    struct stat info;
-    only_ours = name == "." || name == ".." || name.rfind("ring-", 0) == 0 ||
-                name.rfind(kDaemonLogFile, 0) == 0 || name == kStartLockFile ||
-                (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                 S_ISSOCK(info.st_mode));
+    only_ours = name == "." || name == ".." || IsRanklogFile(path, name);
   }
   if (dir != nullptr) closedir(dir);
   return only_ours ? "run: chmod 700 " + path

@@ -1,7 +1,6 @@
 #include "service/cli/doctor/daemon_check.h"
 
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <filesystem>
 #include <set>
@@ -59,9 +58,12 @@ Finding CheckDaemon(const Globals& globals, const std::string& dir) {
   } else if (const std::string silent = TimedOutAddress(pid, globals.address); !silent.empty()) {
     finding.data["address"] = silent;
     finding.advice = TimeoutText(pid, silent);
+  } else if (const std::string wrong = WrongAddressText(dir); !wrong.empty()) {
+    finding.advice = wrong;
   } else if (globals.address.empty()) {
-    absl::StrAppend(&finding.text,
-                    "; it listens at none of the usual addresses; give its address with --address");
+    absl::StrAppend(&finding.text, "; it listens ",
+                    NamedAddress("").empty() ? "at none" : "neither at RANKLOG_ADDRESS nor at one",
+                    " of the usual addresses; give its address with --address");
   } else {
     finding.advice = absl::StrCat("no answer at ", globals.address,
                                   ": check the address, and whether the daemon is stopped");
@@ -110,8 +112,8 @@ Finding CheckSocket(const Globals& globals) {
   }
   if (!named.empty() && !absl::StartsWith(named, "unix:/")) {
     finding.advice = "not an address; use unix:/PATH";
-  } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
-    finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
+  } else if (path.string().size() > v1::kMaxSocketPath) {
+    finding.advice = absl::StrCat("its path has more than ", v1::kMaxSocketPath,
                                   " bytes; choose a shorter one for RANKLOG_ADDRESS");
   } else if (exists && !listens) {
     finding.advice = "remove this file, or choose another path with RANKLOG_ADDRESS";

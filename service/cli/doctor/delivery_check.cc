@@ -9,6 +9,7 @@
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/output/terminal.h"
+#include "service/query/select_run.h"
 
 namespace ranklog::cli {
 namespace {
@@ -19,6 +20,7 @@ struct Deliveries {
   uint64_t waiting_runs = 0;
   uint64_t pending_rows = 0;
   uint64_t refused_rows = 0;
+  std::vector<std::string> refused_runs;
   std::string last_error;              // of the newest waiting run that has an error
   std::vector<std::string> reasons;    // all errors, with their runs
   std::vector<std::string> set_apart;  // reason and advice, for each such run
@@ -53,6 +55,7 @@ std::vector<Finding> CheckDeliveries(const Globals& globals,
       ++sum.runs;
       sum.pending_rows += destination.pending_rows;
       sum.refused_rows += destination.refused_rows;
+      if (destination.refused_rows > 0) sum.refused_runs.push_back(report.run.run_id);
       if (!IsOpen(report, destination)) continue;
       ++sum.waiting_runs;
       if (destination.set_apart) {
@@ -81,7 +84,7 @@ std::vector<Finding> CheckDeliveries(const Globals& globals,
                      " waiting, ", Counted(sum.pending_rows, "row"), " to deliver");
     if (sum.refused_rows > 0) {
       absl::StrAppend(&text, ", ", Counted(sum.refused_rows, "row"), " refused (see `",
-                      globals.Command("dead RUN"), "`)");
+                      globals.Command("dead " + query::RunForCommand(sum.refused_runs)), "`)");
     }
     findings.push_back({"delivery",
                         {{"kind", kind},

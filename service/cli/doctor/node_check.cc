@@ -48,8 +48,9 @@ constexpr absl::Duration kClockSlack = absl::Minutes(5);
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
   if (const std::string named = EnvironmentVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
-    *skipped = v1::UnusableReason({named, /*create=*/true});
-    if (skipped->empty()) return named;
+    const v1::PrivateDir dir(named, /*make=*/true);
+    *skipped = v1::UnusableReason(dir);
+    if (skipped->empty()) return dir.path;
   }
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
   const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);

@@ -22,7 +22,8 @@ Finding CheckStateDir(const std::string& dir) {
         "directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
     if (const absl::Status usable = storage::CheckUsable(dir); !usable.ok()) {
       missing.advice = Printable(absl::StrCat(std::string(usable.message()),
-                                              "; choose another directory with --state-dir"));
+                                              "; choose another directory with --state-dir or "
+                                              "RANKLOG_STATE_DIR"));
     }
     return missing;
   }

@@ -15,6 +15,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/salvage_report.h"
 #include "service/cli/output/progress_bar.h"
+#include "service/query/select_run.h"
 #include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
@@ -135,8 +136,9 @@ Finding CheckStore(const Globals& globals, const std::string& dir) {
   } else {
     absl::StrAppend(&finding.text, ", ", damaged_runs.size(), " of them with damaged rows: ",
                     Printable(absl::StrJoin(damaged_runs, " ").substr(0, kMaxNamesBytes)));
-    finding.advice = absl::StrCat("`", globals.Command("verify RUN"), "` lists the rows; ",
-                                  RecoverAdvice(dir, path));
+    finding.advice =
+        absl::StrCat("`", globals.Command("verify " + query::RunForCommand(damaged_runs)),
+                     "` lists the rows; ", RecoverAdvice(dir, path));
   }
   return finding;
 }

@@ -60,6 +60,30 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   return absl::UnavailableError(why);
 }
 
+absl::Status CheckAddress(const std::string& address) {
+  if (!absl::StartsWith(address, kUnix)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Printable(address), "' is not an address; use unix:PATH"));
+  }
+  const size_t bytes = address.size() - (sizeof kUnix - 1);
+  if (bytes <= v1::kMaxSocketPath) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the path of the socket has ", bytes, " bytes, and the kernel accepts at most ",
+                   v1::kMaxSocketPath, "; choose a shorter one: ", Printable(address)));
+}
+
+// The daemon of `state_dir` if it listens at one of the addresses.
+absl::optional<DaemonStatus> FindDaemonAt(const std::vector<std::string>& addresses,
+                                          const std::string& state_dir) {
+  for (const std::string& candidate : addresses) {
+    const auto daemon = AskDaemon(candidate);
+    if (!daemon.ok()) continue;
+    std::error_code ignored;
+    if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
+  }
+  return absl::nullopt;
+}
+
 std::string SilenceReason(int64_t pid) {
   return IsDaemon(pid) ? absl::StrCat("is process ", pid, " stopped (kill -CONT ", pid,
                                       "), or does its disk hang?")
@@ -75,10 +99,7 @@ bool IsDaemon(int64_t pid) {
 }
 
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
-  if (!absl::StartsWith(address, kUnix)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is not an address; use unix:PATH"));
-  }
+  RETURN_IF_ERROR(CheckAddress(address));
   const auto silence = [&](int64_t pid) {
     return absl::UnavailableError(
         absl::StrCat("no daemon answers at ", address, " in time: ", SilenceReason(pid)));
@@ -172,13 +193,19 @@ std::vector<std::string> StandardAddresses() {
 }
 
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {
-  for (const std::string& candidate : AddressesOfRanks(address)) {
-    const auto daemon = AskDaemon(candidate);
-    if (!daemon.ok()) continue;
-    std::error_code ignored;
-    if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
+  return FindDaemonAt(AddressesOfRanks(address), state_dir);
+}
+
+std::string WrongAddressText(const std::string& state_dir) {
+  const std::string named = NamedAddress("");
+  if (named.empty()) return "";
+  if (const absl::Status wrong = CheckAddress(named); !wrong.ok()) {
+    return absl::StrCat("RANKLOG_ADDRESS: ", wrong.message());
   }
-  return absl::nullopt;
+  const auto daemon = FindDaemonAt(StandardAddresses(), state_dir);
+  if (!daemon) return "";
+  return absl::StrCat("the daemon answers at ", daemon->address, ", but RANKLOG_ADDRESS names ",
+                      Printable(named), "; to use this daemon, run: unset RANKLOG_ADDRESS");
 }
 
 absl::optional<DaemonStatus> FindOtherDaemon(const std::string& state_dir,
@@ -202,6 +229,8 @@ std::string OtherDaemonText(const DaemonStatus& daemon) {
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address) {
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, address);
   if (daemon.has_value()) return *daemon;
+  const std::string wrong = WrongAddressText(state_dir);
+  if (!wrong.empty()) return absl::UnavailableError(wrong);
   return absl::UnavailableError(
       absl::StrCat("process ", storage::StateLock::Holder(state_dir),
                    " has the store, but no daemon answers; give its socket with --address "

@@ -48,7 +48,7 @@ struct DaemonStatus {
 bool IsDaemon(int64_t pid);
 
 // Asks the daemon at `address`, which has the form unix:PATH. Not thread-safe.
-//   kInvalidArgument  `address` has another form
+//   kInvalidArgument  `address` has another form, or its path is too long for a socket
 //   kUnavailable      no daemon of this user answers there. A process that listens but does not
 //                     answer gets two seconds. It is not asked again within the next second, and
 //                     the message names it
@@ -84,6 +84,10 @@ std::vector<std::string> StandardAddresses();
 
 // The daemon of `state_dir` if it listens at one of AddressesOfRanks().
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
+
+// Why $RANKLOG_ADDRESS does not lead to the daemon of `state_dir`: it is not an address, or that
+// daemon listens at a standard address. Empty: neither is the case.
+std::string WrongAddressText(const std::string& state_dir);
 
 // A daemon that listens at one of AddressesOfRanks() but keeps another directory, if no daemon
 // holds `state_dir`. It has the ranks' rows, and commands for `state_dir` do not show them.

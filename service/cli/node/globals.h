@@ -27,7 +27,7 @@ struct Globals {
   //   5. the first of storage::DefaultStateDirs() that has a store, else the first of all
   //
   //   kUnavailable      no daemon answers at `address`
-  //   kInvalidArgument  $RANKLOG_ADDRESS is needed, and is not an address
+  //   kInvalidArgument  `address`, or $RANKLOG_ADDRESS if it is needed, is not an address
   absl::StatusOr<std::string> StateDir() const;
   // A subcommand for the same store, for messages: "ranklog --state-dir DIR sync RUN".
   std::string Command(const std::string& subcommand) const;

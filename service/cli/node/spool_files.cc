@@ -55,7 +55,7 @@ bool IsLocked(const std::string& path) {
 
 std::vector<std::string> SpoolDirs(const std::string& state_dir) {
   std::vector<std::string> dirs = storage::RememberedSpoolDirs(state_dir);
-  const std::string named = EnvironmentVariable("RANKLOG_SPOOL_DIR");
+  const std::string named = v1::WithoutSlashAtEnd(EnvironmentVariable("RANKLOG_SPOOL_DIR"));
   if (!named.empty() && std::find(dirs.begin(), dirs.end(), named) == dirs.end()) {
     dirs.push_back(named);
   }

@@ -29,6 +29,7 @@ constexpr char kUnix[] = "unix:";
 constexpr char kForever[] = "forever";      // --keep-for
 constexpr char kNever[] = "never";          // --idle-exit
 constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
+constexpr char kEmptyValue[] = "its value is empty; give one, or leave the setting out";
 
 constexpr char kExamples[] = R"(
 Examples:
@@ -82,13 +83,9 @@ CLI::Validator BytesText() {
       "");
 }
 
-CLI::Validator UnixAddress() {
+CLI::Validator NotEmpty() {
   return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
-        return absl::StrCat("'", text, "' is not an address; use unix:PATH");
-      },
-      "");
+      [](const std::string& text) -> std::string { return text.empty() ? kEmptyValue : ""; }, "");
 }
 
 // The file decides where to listen and what to keep, so no other user may have written it. A pipe
@@ -120,6 +117,21 @@ std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return error ? path : absolute.string();
+}
+
+CLI::Validator UnixAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (!absl::StartsWith(text, kUnix) || text.size() == sizeof(kUnix) - 1) {
+          return absl::StrCat("'", text, "' is not an address; use unix:PATH");
+        }
+        const std::string path = Absolute(text.substr(sizeof(kUnix) - 1));
+        if (path.size() <= v1::kMaxSocketPath) return "";
+        return absl::StrCat("the path of the socket has ", path.size(),
+                            " bytes, and the kernel accepts at most ", v1::kMaxSocketPath,
+                            "; choose a shorter one: ", path);
+      },
+      "");
 }
 
 // A rank that starts us passes the state directory of its previous daemon, because its rows are
@@ -174,7 +186,8 @@ void AddPlaces(CLI::App& app, Given* given) {
                  "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
                  "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
                  "that is on a local disk and not in use by a daemon of another container]")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NotEmpty());
   app.add_option("--listen", given->address,
                  "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
                  "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
@@ -185,7 +198,8 @@ void AddPlaces(CLI::App& app, Given* given) {
                  "additional directory to search for spools of ranks that never connected; "
                  "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
                  "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(NotEmpty());
 }
 
 void AddLimits(CLI::App& app, Config* config) {
@@ -269,11 +283,12 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       "ranklogd");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
-  const auto file = std::make_shared<LinedConfig>();
+  const auto file = std::make_shared<LinedConfig>(app);
   app.config_formatter(file);
   app.set_config("--config", "", "configuration file with these options, in TOML",
                  /*config_required=*/false)
       ->type_name("FILE")
+      ->check(NotEmpty())
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
   AddPlaces(app, &given);
@@ -283,7 +298,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   try {
     if (const std::string flag = EmptyFlag({argv + 1, argv + argc}); !flag.empty()) {
-      throw CLI::ValidationError(flag, "its value is empty; give one, or leave the flag out");
+      throw CLI::ValidationError(flag, kEmptyValue);
     }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.
@@ -299,7 +314,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   for (std::string& dir : config.state_dirs) dir = Absolute(dir);
   config.socket_path = Absolute(given.address.substr(sizeof(kUnix) - 1));
   // Ranks that find no space in the given directory fall back to the standard ones.
-  if (!given.spool_dir.empty()) config.spool_dirs.push_back(Absolute(given.spool_dir));
+  if (!given.spool_dir.empty())
+    config.spool_dirs.push_back(v1::WithoutSlashAtEnd(Absolute(given.spool_dir)));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   if (given.print_config) {
     parsed.text = PrintConfig(app, *file, {argv + 1, argv + argc},

@@ -13,20 +13,11 @@
 namespace ranklog::daemon {
 namespace {
 
-// Describes an error in the file itself. CLI11 reports every file as INI.
-std::string AboutFile(const CLI::App& app, const LinedConfig& lines,
-                      const CLI::ConfigError& error) {
-  const std::string file = app.get_config_ptr()->as<std::string>();
-  const std::string what = error.what();
-  absl::string_view key = absl::string_view(what.data(), what.size());
-  if (!absl::ConsumePrefix(&key, "INI was not able to parse ")) {
-    const absl::string_view separator = absl::StartsWith(key, ":") ? "" : ": ";  // :LINE: why
-    return absl::StrCat("ranklogd: ", file, separator, key, "\n");
-  }
-  const std::string suggestion = DidYouMean(key, SettingsOf(app));
-  return absl::StrCat("ranklogd: ", file, ":", lines.LineOf(std::string(key)), ": unknown option '",
-                      key, "'", suggestion.empty() ? ";" : suggestion,
-                      " use the options of `ranklogd --help`, without the dashes\n");
+// Describes an error in the file itself.
+std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
+  const absl::string_view what = error.what();
+  const absl::string_view separator = absl::StartsWith(what, ":") ? "" : ": ";  // :LINE: why
+  return absl::StrCat("ranklogd: ", app.get_config_ptr()->as<std::string>(), separator, what, "\n");
 }
 
 // The error, with the source of the value instead of the flag that CLI11 names.
@@ -49,14 +40,14 @@ std::string WithSource(const CLI::App& app, const LinedConfig& file,
   return std::string(what);
 }
 
-// A suggestion for an unknown flag; else empty.
-std::string Suggestion(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
-  const std::vector<std::string> extras = app.remaining();
-  if (extras.empty() || !absl::StartsWith(extras.front(), "--")) return "";
+// Names the first argument that is not understood, with a suggestion for an unknown flag.
+std::string AboutExtras(const CLI::App& app) {
+  const std::string word = NotUnderstood(app.remaining());
+  if (word[0] != '-') return absl::StrCat("unexpected '", word, "'");
   std::vector<std::string> flags;
   for (const std::string& name : SettingsOf(app)) flags.push_back("--" + name);
-  return DidYouMean(extras.front().substr(0, extras.front().find('=')), flags);
+  return absl::StrCat("unknown option '", word, "'",
+                      DidYouMean(word.substr(0, word.find('=')), flags));
 }
 
 }  // namespace
@@ -71,11 +62,14 @@ Parsed TextOf(const CLI::App& app, const LinedConfig& file, const std::vector<st
     return parsed;
   }
   parsed.exit_code = 2;
-  const auto* const in_file = dynamic_cast<const CLI::ConfigError*>(&error);
-  parsed.text = in_file != nullptr
-                    ? AboutFile(app, file, *in_file)
-                    : absl::StrCat("ranklogd: ", WithSource(app, file, args, error.what()),
-                                   Suggestion(app, error), "; see `ranklogd --help`\n");
+  if (const auto* const in_file = dynamic_cast<const CLI::ConfigError*>(&error)) {
+    parsed.text = AboutFile(app, *in_file);
+    return parsed;
+  }
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  const std::string what = extras ? AboutExtras(app) : WithSource(app, file, args, error.what());
+  parsed.text = absl::StrCat("ranklogd: ", what, absl::EndsWith(what, "?") ? "" : ";",
+                             " see `ranklogd --help`\n");
   return parsed;
 }
 

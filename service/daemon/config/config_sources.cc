@@ -1,15 +1,18 @@
 #include "service/daemon/config/config_sources.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "service/base/environment.h"
+#include "service/base/suggestion.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -93,8 +96,13 @@ bool IsCommentOrEmpty(absl::string_view text) {
   return text.empty() || text.front() == '#';
 }
 
+struct Setting {
+  CLI::ConfigItem item;
+  bool quoted = false;
+};
+
 // The setting in a line KEY = VALUE, with or without a comment. nullopt: there is only a comment.
-absl::optional<CLI::ConfigItem> ReadSetting(int number, absl::string_view line) {
+absl::optional<Setting> ReadSetting(int number, absl::string_view line) {
   if (line.find('\0') != absl::string_view::npos) {
     throw BadLine(number, "a zero byte; write the file as text in UTF-8");
   }
@@ -111,16 +119,39 @@ absl::optional<CLI::ConfigItem> ReadSetting(int number, absl::string_view line) 
   if (key.empty() || rest.empty() || key.find_first_of(" \t#[]\"'") != absl::string_view::npos) {
     throw no_setting;
   }
-  CLI::ConfigItem item;
-  item.name = std::string(key);
-  if (rest.front() == '"' || rest.front() == '\'') {
-    item.inputs = {TakeString(number, &rest)};
+  Setting setting;
+  setting.item.name = std::string(key);
+  setting.quoted = rest.front() == '"' || rest.front() == '\'';
+  if (setting.quoted) {
+    setting.item.inputs = {TakeString(number, &rest)};
     if (!IsCommentOrEmpty(rest)) throw BadLine(number, "unexpected text after the closing quote");
-    return item;
+    return setting;
   }
-  item.inputs = {TakeWord(&rest)};
-  if (item.inputs.front().empty() || !IsCommentOrEmpty(rest)) throw no_setting;
-  return item;
+  setting.item.inputs = {TakeWord(&rest)};
+  if (setting.item.inputs.front().empty() || !IsCommentOrEmpty(rest)) throw no_setting;
+  return setting;
+}
+
+// Throws unless the key is a setting of `app`, and the value has quotes where TOML requires them.
+void CheckSetting(const CLI::App& app, int number, const Setting& setting) {
+  const std::string& name = setting.item.name;
+  const std::vector<std::string> known = SettingsOf(app);
+  const CLI::Option* const option = app.get_option_no_throw("--" + name);
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (option != nullptr) {
+      throw BadLine(number, absl::StrCat("'", name, "' is only a flag; remove this line"));
+    }
+    const std::string suggestion = DidYouMean(name, known);
+    throw BadLine(number,
+                  absl::StrCat("unknown option '", name, "'", suggestion.empty() ? ";" : suggestion,
+                               " use the options of `ranklogd --help`, without the dashes"));
+  }
+  const std::string& value = setting.item.inputs.front();
+  int64_t integer = 0;
+  const bool is_switch = option->get_items_expected_max() == 0;  // CLI11 checks for true or false
+  if (!setting.quoted && !is_switch && !absl::SimpleAtoi(value, &integer)) {
+    throw BadLine(number, absl::StrCat("put the value in quotes: ", name, " = ", Quoted(value)));
+  }
 }
 
 }  // namespace
@@ -131,12 +162,14 @@ std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const
   for (std::string line; std::getline(input, line);) {
     absl::string_view text = line;
     if (++number == 1) absl::ConsumePrefix(&text, kByteOrderMark);
-    auto item = ReadSetting(number, text);
-    if (!item) continue;
-    if (const auto [first, is_new] = lines_.emplace(item->name, number); !is_new) {
-      throw BadLine(number, absl::StrCat("'", item->name, "' is already in line ", first->second));
+    auto setting = ReadSetting(number, text);
+    if (!setting) continue;
+    CLI::ConfigItem& item = setting->item;
+    if (const auto [first, is_new] = lines_.emplace(item.name, number); !is_new) {
+      throw BadLine(number, absl::StrCat("'", item.name, "' is already in line ", first->second));
     }
-    items.push_back(*std::move(item));
+    CheckSetting(app_, number, *setting);
+    items.push_back(std::move(item));
   }
   return items;
 }

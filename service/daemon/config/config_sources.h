@@ -13,17 +13,21 @@ namespace ranklog::daemon {
 
 // Reads a configuration file: a part of TOML, one KEY = VALUE on each line, without sections and
 // arrays. CLI11's reader is not used, because it skips what it does not understand, and keeps the
-// first of two equal keys. Throws CLI::ConfigError with ":LINE: why". Records the line of each key.
+// first of two equal keys. Throws CLI::ConfigError with ":LINE: why", also for a key that is not a
+// setting. Records the line of each key.
 class LinedConfig : public CLI::ConfigTOML {
  public:
+  // `app` has the settings, and must outlive this object.
+  explicit LinedConfig(const CLI::App& app) : app_(app) {}
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
   int LineOf(const std::string& key) const;  // 0: the key is not in the file
 
  private:
+  const CLI::App& app_;
   mutable std::map<std::string, int> lines_;  // mutable because from_config() is const
 };
 
-// The options of `app`, which must be parsed already, without those that are not settings (--help).
+// The options of `app` without those that are not settings (--help).
 std::vector<std::string> SettingsOf(const CLI::App& app);
 
 // Gives the option "--NAME" the value of its variable, if neither a flag nor the file sets it.

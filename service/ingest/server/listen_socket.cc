@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -32,7 +31,7 @@ absl::Status Errno(const std::string& doing) {
 sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, path.data(), path.size());
+  path.copy(address.sun_path, v1::kMaxSocketPath);
   return address;
 }
 
@@ -66,10 +65,10 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
-  if (path.empty() || path.size() > kMaxSocketPath) {
+  if (path.empty() || path.size() > v1::kMaxSocketPath) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the path of the socket has ", path.size(), " bytes, and the kernel accepts 1 to ",
-        kMaxSocketPath, "; choose another one with --listen: ", path));
+        v1::kMaxSocketPath, "; choose another one with --listen: ", path));
   }
   std::error_code error;
   const std::filesystem::path dir =
@@ -92,7 +91,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   // Short, so that it fits in nearly all directories where `path` fits.
   std::string temporary = absl::StrCat(path.substr(0, path.rfind('/') + 1), ".", getpid());
   // Binds in place: no room for another name.
-  if (temporary.size() > kMaxSocketPath) temporary = path;
+  if (temporary.size() > v1::kMaxSocketPath) temporary = path;
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Errno("create a socket");
   unlink(temporary.c_str());

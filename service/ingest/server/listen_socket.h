@@ -13,8 +13,6 @@
 
 namespace ranklog::ingest {
 
-inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, including the final zero
-
 // The start of the message of Bind()'s kAlreadyExists.
 inline constexpr char kOtherAnswers[] = "another daemon answers at ";
 
@@ -34,7 +32,7 @@ class ListenSocket {
   // Binds under a temporary name and renames, so that a socket file with the final name always
   // accepts connections. Binds at `path` itself if a temporary name would be too long. Creates the
   // directory if it is missing. It must be ours, with mode 0700.
-  //   kInvalidArgument     the path is empty or longer than kMaxSocketPath
+  //   kInvalidArgument     the path is empty or longer than v1::kMaxSocketPath
   //   kFailedPrecondition  the directory is not private to this user, or `path` is a regular file
   //   kAlreadyExists       another process listens at `path`
   static absl::StatusOr<ListenSocket> Bind(const std::string& path);

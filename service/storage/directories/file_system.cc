@@ -44,9 +44,16 @@ absl::Status ErrnoStatus(int error, const std::string& doing) {
 }
 
 absl::Status BelongsToAnother(const std::string& path, uid_t owner) {
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(),
+                   "; choose a directory of your own with --state-dir"));
+}
+
+absl::Status CannotCreate(int error, const std::string& directory) {
+  const absl::Status status = ErrnoStatus(error, "create " + directory);
+  if (!absl::IsPermissionDenied(status)) return status;  // a full disk
   return absl::PermissionDeniedError(absl::StrCat(
-      path, " belongs to user ", owner, ", not to ", geteuid(), "; choose another directory",
-      "; choose a directory of your own with --state-dir"));
+      status.message(), "; choose another directory with --state-dir or RANKLOG_STATE_DIR"));
 }
 
 // Makes the directory and its missing parents. std::filesystem would make the parents writable for
@@ -55,11 +62,11 @@ absl::Status MakeMissing(const std::filesystem::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   const std::filesystem::path parent = directory.parent_path();
   if (errno != ENOENT || parent.empty() || parent == directory) {
-    return ErrnoStatus(errno, "create " + directory.string());
+    return CannotCreate(errno, directory.string());
   }
   RETURN_IF_ERROR(MakeMissing(parent));
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, "create " + directory.string());
+  return CannotCreate(errno, directory.string());
 }
 
 // The number of names in its directory that refer to this file.

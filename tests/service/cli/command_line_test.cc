@@ -73,6 +73,17 @@ class CommandLineTest : public ::testing::Test {
   std::string errors_;
 };
 
+// Such as `--name "$UNSET"` of a shell.
+TEST_F(CommandLineTest, EmptyValueIsWrongUsage) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"copy", "a", "--name", ""},
+                                               {"copy", "a", "--name="},
+                                               {"copy", "a", "--width", ""},
+                                               {"copy", ""}}) {
+    EXPECT_EQ(Main(args), 2);
+    EXPECT_THAT(errors_, HasSubstr(": its value is empty; is a shell variable unset?"));
+  }
+}
+
 TEST_F(CommandLineTest, ActionGetsTheDefaults) {
   EXPECT_EQ(Main({"copy", "a"}), 0);
   EXPECT_FALSE(copied.fast);

@@ -49,6 +49,16 @@ TEST(DeliveryCheckTest, PendingRowsNeedADaemon) {
   EXPECT_EQ(findings[0].data["pending_rows"], 2);
 }
 
+TEST(DeliveryCheckTest, CommandNamesOnlyRunWithRefusedRows) {
+  std::vector<query::RunReport> runs = {Ended("wandb", 0, ""), Ended("wandb", 0, "")};
+  runs[0].run.run_id = "a";
+  runs[1].run.run_id = "b";
+  runs[1].destinations[0].refused_rows = 2;
+  EXPECT_THAT(CheckDeliveries(Globals(), runs, true)[0].text, HasSubstr("`ranklog dead b`"));
+  runs[0].destinations[0].refused_rows = 1;
+  EXPECT_THAT(CheckDeliveries(Globals(), runs, true)[0].text, HasSubstr("`ranklog dead RUN`"));
+}
+
 TEST(DeliveryCheckTest, LastTrackerErrorIsShown) {
   const auto findings =
       CheckDeliveries(Globals(), {Ended("wandb", 2, "no API key")}, /*daemon_runs=*/true);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -26,7 +27,14 @@ TEST(NodeCheckTest, SpoolRoomSkipsUnusableDirectory) {
   EXPECT_THAT(CheckSpoolRoom(1).advice, Not(HasSubstr("RANKLOG_SPOOL_DIR: ")));
   ASSERT_EQ(chmod(open.c_str(), 0777), 0);
   const Finding skipped = CheckSpoolRoom(1);
+  setenv("RANKLOG_SPOOL_DIR", (dir.File("missing") + "/").c_str(), 1);
+  const Finding missing = CheckSpoolRoom(1);
+  ASSERT_EQ(symlink(dir.path().c_str(), dir.File("link").c_str()), 0);
+  setenv("RANKLOG_SPOOL_DIR", (dir.File("link") + "/").c_str(), 1);
+  const Finding link = CheckSpoolRoom(1);
   unsetenv("RANKLOG_SPOOL_DIR");
+  EXPECT_THAT(missing.text, StartsWith(dir.File("missing") + ","));
+  EXPECT_THAT(link.advice, HasSubstr(dir.File("link") + " is a symbolic link"));
   EXPECT_THAT(skipped.text, Not(HasSubstr(open)));
   EXPECT_THAT(skipped.advice, StartsWith("ranks do not use RANKLOG_SPOOL_DIR: " + open +
                                          " is writable by other users; run: chmod 700 " + open));

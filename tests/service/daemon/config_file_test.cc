@@ -48,6 +48,34 @@ TEST(ConfigFileTest, MalformedLinesAreRejectedByNumber) {
   }
 }
 
+// TOML has no strings without quotes.
+TEST(ConfigFileTest, StringNeedsQuotes) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  const auto parse = [&](const std::string& line) {
+    std::ofstream(file) << "# ours\n" << line << "\n";
+    return ParseArguments({"--config", file.c_str()});
+  };
+  for (const char* line : {"drain = 2m", "log-level = debug", "state-dir = true"}) {
+    EXPECT_THAT(parse(line).text, StartsWith("ranklogd: " + file + ":2: put the value in quotes: "))
+        << line;
+  }
+  EXPECT_THAT(parse("drain = 2m").text, HasSubstr(": drain = \"2m\""));
+  for (const char* line : {"metrics-port = 9464", "keep-bytes = 0", "background = true"}) {
+    EXPECT_TRUE(parse(line).run) << line;
+  }
+}
+
+TEST(ConfigFileTest, FlagsThatAreNoSettingsAreRejectedByNumber) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  for (const std::string name : {"config", "help", "version", "print-config"}) {
+    std::ofstream(file) << "# ours\n" << name << " = \"x\"\n";
+    EXPECT_EQ(ParseArguments({"--config", file.c_str()}).text,
+              "ranklogd: " + file + ":2: '" + name + "' is only a flag; remove this line\n");
+  }
+}
+
 TEST(ConfigFileTest, ZeroBytesAreRejectedByNumber) {
   testing::TempDir dir;
   const std::string file = dir.File("c.toml");

@@ -35,6 +35,35 @@ TEST(ConfigTest, EmptyValueTakesNoOtherFlag) {
   EXPECT_THAT(parsed.text, HasSubstr("--state-dir: its value is empty"));
 }
 
+TEST(ConfigTest, EmptyValueIsRefused) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  for (const std::string name : {"state-dir", "spool-dir", "config"}) {
+    const Parsed flag = Parse({("--" + name).c_str(), ""});
+    EXPECT_EQ(flag.exit_code, 2);
+    EXPECT_THAT(flag.text, HasSubstr("--" + name + ": its value is empty"));
+  }
+  std::ofstream(file) << "# ours\nstate-dir = \"\"\n";
+  EXPECT_THAT(Parse({"--config", file.c_str()}).text,
+              StartsWith("ranklogd: " + file + ":2: state-dir: its value is empty"));
+}
+
+TEST(ConfigTest, TooLongSocketPathIsWrongUsage) {
+  const std::string longest = "unix:/" + std::string(106, 'a'), over = longest + "a";
+  EXPECT_TRUE(Parse({"--listen", longest.c_str()}).run);
+  constexpr char kWhy[] =
+      ": the path of the socket has 108 bytes, and the kernel accepts at most 107; choose a "
+      "shorter";
+  const Parsed flag = Parse({"--listen", over.c_str()});
+  EXPECT_EQ(flag.exit_code, 2);
+  EXPECT_THAT(flag.text, HasSubstr(std::string("--listen") + kWhy));
+  setenv("RANKLOG_ADDRESS", over.c_str(), 1);
+  EXPECT_THAT(Parse({}).text, HasSubstr(std::string("$RANKLOG_ADDRESS") + kWhy));
+  unsetenv("RANKLOG_ADDRESS");
+  // The working directory counts.
+  EXPECT_EQ(Parse({"--listen", ("unix:" + std::string(107, 'a')).c_str()}).exit_code, 2);
+}
+
 TEST(ConfigTest, FlagsSetTheConfig) {
   const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
                                "--commit-interval", "10ms", "--spool-dir", "/x"});
@@ -158,7 +187,10 @@ TEST(ConfigTest, UnknownOptionReportsLineAndSuggestion) {
               AllOf(StartsWith("ranklogd: " + file +
                                ":4: unknown option 'keep_for'; "
                                "did you mean 'keep-for'?")));
-  EXPECT_THAT(Parse({"--keep-fro", "5h"}).text, HasSubstr("did you mean '--keep-for'?"));
+  EXPECT_EQ(Parse({"--keep-fro", "5h"}).text,
+            "ranklogd: unknown option '--keep-fro'; did you mean '--keep-for'? see `ranklogd "
+            "--help`\n");
+  EXPECT_EQ(Parse({"5h"}).text, "ranklogd: unexpected '5h'; see `ranklogd --help`\n");
   EXPECT_THAT(Parse({"--colour=blue"}).text, Not(HasSubstr("did you mean")));
 }
 
@@ -321,8 +353,13 @@ TEST(ConfigTest, ExampleFileListsOptionsWithDefaults) {
   for (const std::string& file : {as_it_is, with_all}) {
     const Parsed parsed = Parse({"--config", file.c_str()});
     EXPECT_TRUE(parsed.run) << parsed.text;
-    EXPECT_EQ(parsed.config.state_dirs, Parse({}).config.state_dirs);
-    EXPECT_EQ(parsed.config.spool_dirs, Parse({}).config.spool_dirs);
+    Config expected = Parse({}).config;
+    if (file == with_all) {
+      expected.state_dirs = {"/local/ranklog"};
+      expected.spool_dirs.insert(expected.spool_dirs.begin(), "/local/spools");
+    }
+    EXPECT_EQ(parsed.config.state_dirs, expected.state_dirs);
+    EXPECT_EQ(parsed.config.spool_dirs, expected.spool_dirs);
     EXPECT_FALSE(parsed.config.core_dumps);
   }
 }

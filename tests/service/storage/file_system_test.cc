@@ -99,7 +99,8 @@ TEST(FileSystemTest, RefusedFileComesWithRemedy) {
   SKIP_WITHOUT(geteuid() == 0, "root, to leave a file of another user");
   ASSERT_EQ(chown(dir.File("file").c_str(), 65534, 65534), 0);
   EXPECT_THAT(CheckFile(dir.File("file")),
-              StatusIs(kDenied, HasSubstr("choose a directory of your own with --state-dir")));
+              StatusIs(kDenied, HasSubstr(" belongs to user 65534, not to 0; choose a directory of "
+                                          "your own with --state-dir")));
 }
 
 TEST(FileSystemTest, RefusesFileInDirectoryPath) {
@@ -109,6 +110,8 @@ TEST(FileSystemTest, RefusesFileInDirectoryPath) {
   EXPECT_THAT(MakeDirectory(dir.File("file")), StatusIs(kDenied));
   EXPECT_THAT(MakeDirectory(dir.File("file/below")), StatusIs(kDenied));
   EXPECT_THAT(MakeFile(dir.File("none/file")), StatusIs(kDenied));
+  EXPECT_THAT(MakeDirectory("/proc/none"),
+              StatusIs(kDenied, HasSubstr("with --state-dir or RANKLOG_STATE_DIR")));
 }
 
 }  // namespace
