@@ -111,9 +111,8 @@ int Main(int argc, char** argv) {
 
   Settings settings = Settings::FromEnvironment();
   ApplyOptions(options, settings);
-  const std::vector<std::string> errors = settings.Validate();
-  for (const std::string& error : errors) Fail(error, 2);
-  if (!errors.empty()) return 2;
+  const std::string error = SettingsError(options, settings);
+  if (!error.empty()) return Fail(error, 2);
   if (options.nproc_per_node == 0) {
     const absl::StatusOr<int> ranks = RanksOfGpus(FindGpus());
     if (!ranks.ok()) return Fail(std::string(ranks.status().message()), 1);

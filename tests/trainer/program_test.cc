@@ -93,6 +93,15 @@ TEST_F(TrainProgramTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(Train({"--steps", "0"}).code, 2);
 }
 
+TEST_F(TrainProgramTest, RefusedSettingStartsNoTraining) {
+  const Finished refused = Train({"--project", "a/b"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(
+      refused.output,
+      "ranklog-train: training did not start: --project contains one of / \\ # ? % :, which the "
+      "trackers refuse\n");
+}
+
 TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
   for (const char* ranks : {"1", "2"}) {
     const Finished missing = Train({"--data", dir_.File("none.txt"), "--nproc-per-node", ranks});
