@@ -41,7 +41,7 @@ Examples:
   mpirun -np 4 ranklog-train                              the same
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables apply; flags take precedence.
-RANKLOG_RESUME is ignored: use --resume.
+RANKLOG_RESUME is ignored: use --resume. With --save-dir, RANKLOG_RUN_ID is ignored.
 SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir;
 a second signal, at least 2 s later, ends it at once.
 Exit code: 0 success, 1 failure, 2 wrong usage, 75 stopped by a signal: start it again with --resume.
