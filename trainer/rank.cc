@@ -41,9 +41,16 @@ void ReportError(const std::string& message, int rank) {
   AwaitMessages();  // the rank is about to end
 }
 
-// A line of the library, which may come while the line of progress is unfinished.
+// A line of the library, which may come while the line of progress is unfinished. Its advice to set
+// RANKLOG_RESUME is for programs without checkpoints.
 void PrintLibraryLine(Severity, const std::string& text) {
-  WriteMessage(absl::StrCat("ranklog: ", absl::StrReplaceAll(text, {{"\n", " "}}), "\n"));
+  std::string line = absl::StrReplaceAll(text, {{"\n", " "}});
+  if (const size_t advice = line.find("Set RANKLOG_RESUME="); advice != std::string::npos) {
+    line.replace(
+        advice, std::string::npos,
+        "Only --resume from a checkpoint continues a run: see --save-dir and --save-every");
+  }
+  WriteMessage(absl::StrCat("ranklog: ", line, "\n"));
 }
 
 // The error, after the ranks that caused it. Reports an error of this rank to the others.
