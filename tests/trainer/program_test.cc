@@ -22,8 +22,11 @@
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/without_daemon.h"
+#include "trainer/parallel/process_group.h"
+#include "trainer/parallel/rendezvous.h"
 #include "trainer/run_log.h"
 
 namespace ranklog::trainer {
@@ -150,7 +153,36 @@ TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
                                     ContainsRegex("rank 1: .*rank 0 (.*)?failed: " + reason),
                                     StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),
                                     HasSubstr("ranklog-train: rank 0 (pid ")));
+  EXPECT_THAT(refused.output, StartsWith("ranklog-train: rank 0: " + reason));
   EXPECT_THAT(ranklog::testing::FileContent(dir_.File("error.json")), HasSubstr("it has 5 tokens"));
+}
+
+// The test is rank 0: it answers that it failed, and reports the failure later.
+TEST_F(TrainProgramTest, PrintsOwnMessageAfterRankThatFailed) {
+  ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  ChildProcess::Options options = WithoutDaemon(dir_);
+  options.environment.insert({{"RANK", "1"},
+                              {"LOCAL_RANK", "1"},
+                              {"GROUP_RANK", "0"},
+                              {"WORLD_SIZE", "2"},
+                              {"LOCAL_WORLD_SIZE", "2"},
+                              {"OMP_NUM_THREADS", "1"},
+                              {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                              {"MASTER_PORT", std::to_string(store.port())},
+                              {"MASTER_ADDR", "127.0.0.1"}});
+  ChildProcess other(Command({}), options);
+  ASSERT_OK_AND_ASSIGN(ProcessGroup group, ProcessGroup::Join({.rank = 0,
+                                                               .world_size = 2,
+                                                               .address = "127.0.0.1",
+                                                               .port = store.port(),
+                                                               .hosted = true}));
+  group.FromRankZero("corpus", [] { return "-no text"; });
+  EXPECT_FALSE(WaitFor([&] { return !other.Output().empty(); }, absl::Seconds(1)))
+      << other.Output();
+  group.ReportFailure("no text");
+  EXPECT_EQ(other.Wait(), 1);
+  EXPECT_THAT(other.Output(), HasSubstr("rank 1: rank 0 failed: no text\n"));
 }
 
 TEST_F(TrainProgramTest, TwoRankTrainingPrintsNextCommand) {
