@@ -84,7 +84,7 @@ absl::StatusOr<std::string> Saver::Choose() {
     if (!weights.ok()) {
       return absl::Status(weights.status().code(),
                           absl::StrCat(std::string(weights.status().message()),
-                                       "; give --init-from another checkpoint"));
+                                       "; give --init-from another checkpoint file"));
     }
     const absl::Status fits = CheckInitFrom(*weights, file, fingerprint_);
     if (!fits.ok()) return fits;

@@ -284,6 +284,10 @@ TEST_F(SaverTest, RefusedStartMovesNothing) {
   options_.init_from = dir_.File("none");
   OutputOfOpen();
   EXPECT_THAT(status_.message(), HasSubstr("; give --init-from another checkpoint"));
+  options_.init_from = dir_.path();
+  OutputOfOpen();
+  EXPECT_EQ(status_.message(), "cannot read " + dir_.path() +
+                                   ": it is a directory; give --init-from another checkpoint file");
   fingerprint_ = FingerprintOf({}, Settings(), plan_, Corpus(), 1);
   options_.init_from = file_;
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
