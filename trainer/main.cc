@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <iostream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -108,6 +109,8 @@ int Main(int argc, char** argv) {
   const std::variant<Options, int> parsed = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   Options options = std::get<Options>(parsed);
+  // Gloo of LibTorch 2.8 prints its connections here, and would wait for the reader of a full pipe.
+  std::cout.setstate(std::ios::badbit);
 
   Settings settings = Settings::FromEnvironment();
   ApplyOptions(options, settings);
