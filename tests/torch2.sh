@@ -43,7 +43,7 @@ torch=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/t
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake --fresh -S . -B build/torch2 -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" "-DCMAKE_PREFIX_PATH=$torch/share/cmake" \
-  -DRANKLOG_WERROR=ON -DRANKLOG_CUDA=OFF -DRANKLOG_SERVICE=OFF -DRANKLOG_BENCHMARKS=OFF >build/torch2.configure.log ||
+  -DRANKLOG_WERROR=ON -DRANKLOG_CUDA=OFF -DRANKLOG_SERVICE=OFF >build/torch2.configure.log ||
   { cat build/torch2.configure.log; exit 1; }
 grep '^-- LibTorch' build/torch2.configure.log
 ninja -j "$jobs" -C build/torch2 trainer_test

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <iostream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -108,12 +109,13 @@ int Main(int argc, char** argv) {
   const std::variant<Options, int> parsed = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
   Options options = std::get<Options>(parsed);
+  // Gloo of LibTorch 2.8 prints its connections here, and would wait for the reader of a full pipe.
+  std::cout.setstate(std::ios::badbit);
 
   Settings settings = Settings::FromEnvironment();
   ApplyOptions(options, settings);
-  const std::vector<std::string> errors = settings.Validate();
-  for (const std::string& error : errors) Fail(error, 2);
-  if (!errors.empty()) return 2;
+  const std::string error = SettingsError(options, settings);
+  if (!error.empty()) return Fail(error, 2);
   if (options.nproc_per_node == 0) {
     const absl::StatusOr<int> ranks = RanksOfGpus(FindGpus());
     if (!ranks.ok()) return Fail(std::string(ranks.status().message()), 1);

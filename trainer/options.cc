@@ -41,7 +41,7 @@ Examples:
   mpirun -np 4 ranklog-train                              the same
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables apply; flags take precedence.
-RANKLOG_RESUME is ignored: use --resume.
+RANKLOG_RESUME is ignored: use --resume. With --save-dir, RANKLOG_RUN_ID is ignored.
 SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir;
 a second signal, at least 2 s later, ends it at once.
 Exit code: 0 success, 1 failure, 2 wrong usage, 75 stopped by a signal: start it again with --resume.
@@ -172,7 +172,7 @@ void AddTraining(CLI::App& app, Options& o) {
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   AddRate(app, "--lr", o.lr, 100, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]");
-  AddRate(app, "--min-lr", o.min_lr, 100, "Learning rate of the last step [lr / 10]");
+  AddRate(app, "--min-lr", o.min_lr, 100, "Learning rate of the last step, at most --lr [lr / 10]");
   app.add_option(
          "--warmup-steps", o.warmup_steps,
          "Steps of linear learning-rate warmup [a tenth of the steps, 20 to 200, at most half]")
@@ -347,6 +347,10 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
         "of the checkpoints");
   }
   FillDefaults(app, words, options);
+  if (options.min_lr > options.lr) {
+    return WrongUsage(absl::StrCat("--min-lr ", options.min_lr, " is above --lr ", options.lr,
+                                   "; the learning rate falls from --lr to --min-lr"));
+  }
   if (options.tokenizer.pieces > 0 && IsTokenData(options.data)) {
     return WrongUsage(
         absl::StrCat("--tokenizer is for a text; ", options.data, " holds tokens already"));

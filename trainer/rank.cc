@@ -41,20 +41,27 @@ void ReportError(const std::string& message, int rank) {
   AwaitMessages();  // the rank is about to end
 }
 
-// A line of the library, which may come while the line of progress is unfinished.
+// A line of the library, which may come while the line of progress is unfinished. Its advice to set
+// RANKLOG_RESUME is for programs without checkpoints.
 void PrintLibraryLine(Severity, const std::string& text) {
-  WriteMessage(absl::StrCat("ranklog: ", absl::StrReplaceAll(text, {{"\n", " "}}), "\n"));
+  std::string line = absl::StrReplaceAll(text, {{"\n", " "}});
+  if (const size_t advice = line.find("Set RANKLOG_RESUME="); advice != std::string::npos) {
+    line.replace(
+        advice, std::string::npos,
+        "Only --resume from a checkpoint continues a run: see --save-dir and --save-every");
+  }
+  WriteMessage(absl::StrCat("ranklog: ", line, "\n"));
 }
 
-// The error, after the ranks that caused it. Reports an error of this rank to the others.
-std::string Explain(const ProcessGroup& group, const std::exception& error) {
+// Reports the error, after the ranks that caused it. An error of this rank is printed first, and
+// then reported to the other ranks, which wait for that. So the first message is that of the cause.
+void ReportError(const ProcessGroup& group, const std::exception& error) {
   const auto* const known = dynamic_cast<const RankError*>(&error);
-  if (known == nullptr) {
-    const std::string reason = ReasonOf(error), blame = group.Blame(reason);
-    return blame.empty() ? reason : absl::StrCat(blame, ": ", reason);
-  }
-  if (known->cause() == RankError::kThisRank) group.ReportFailure(error.what());
-  return error.what();
+  const bool caused = known != nullptr && known->cause() == RankError::kThisRank;
+  const std::string reason = ReasonOf(error), blame = caused ? "" : group.Blame(reason);
+  const bool names_cause = known != nullptr || blame.empty();
+  ReportError(names_cause ? reason : absl::StrCat(blame, ": ", reason), group.rank());
+  if (caused) group.ReportFailure(reason);
 }
 
 // A collective function returns kAborted if rank 0 failed.
@@ -65,16 +72,16 @@ void ThrowIfFailed(const absl::Status& status) {
 }
 
 [[noreturn]] void OnTerminate() {
-  std::string message = "terminated without an exception";
+  const int rank = group_of_watchdog->rank();
   try {
     if (const std::exception_ptr current = std::current_exception())
       std::rethrow_exception(current);
+    ReportError("terminated without an exception", rank);
   } catch (const std::exception& error) {
-    message = Explain(*group_of_watchdog, error);
+    ReportError(*group_of_watchdog, error);
   } catch (...) {
-    message = "terminated by an unknown exception";
+    ReportError("terminated by an unknown exception", rank);
   }
-  ReportError(message, group_of_watchdog->rank());
   std::_Exit(1);
 }
 
@@ -259,7 +266,7 @@ int TrainAsRank(const Options& options, Settings settings) {
     exit_code = TrainAndShow(options, corpus, *group, run, *saver, stop_signal);
     group->Leave();
   } catch (const std::exception& error) {
-    ReportError(Explain(*group, error), rank);
+    ReportError(*group, error);
     run.Finish(1);
     if (saver) SettleRun(run, *saver);
     // Without the destructors: the group's may wait for an all-reduce that the others never join.

@@ -11,13 +11,20 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
 
 constexpr std::chrono::seconds kDiskPatience(5);  // a daemon under load commits within one or two
+
+// How the library begins to describe what Init() uses instead of a wrong setting.
+constexpr const char* kReplacements[] = {"; Init() ", "; it counts as ",
+                                         "; this process counts as ", "; the rows stay ",
+                                         "; until then the run waits "};
 
 }  // namespace
 
@@ -57,6 +64,24 @@ void ApplyOptions(const Options& options, Settings& settings) {
     settings.name = options.experiment_name;
   }
   if (settings.name.empty()) settings.name = "gpt-" + options.model;
+}
+
+std::string SettingsError(const Options& options, const Settings& settings) {
+  std::vector<std::string> mistakes = settings.Validate();
+  if (mistakes.empty()) return "";
+  for (std::string& mistake : mistakes) {
+    for (const char* replacement : kReplacements)
+      mistake.resize(std::min(mistake.size(), mistake.find(replacement)));
+    absl::string_view rest = mistake;
+    if (options.project && absl::ConsumePrefix(&rest, "project ")) {
+      mistake = absl::StrCat("--project ", rest);
+    } else if (options.group && absl::ConsumePrefix(&rest, "group ")) {
+      mistake = absl::StrCat("--group ", rest);
+    } else if (!options.experiment_name.empty() && absl::ConsumePrefix(&rest, "name ")) {
+      mistake = absl::StrCat("--experiment-name ", rest);
+    }
+  }
+  return absl::StrCat("training did not start: ", absl::StrJoin(mistakes, "; "));
 }
 
 std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const RunFacts& facts) {

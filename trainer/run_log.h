@@ -25,6 +25,10 @@ std::string JobRunId(const Run& run);
 // Overrides settings from the environment with those of the command line.
 void ApplyOptions(const Options& options, Settings& settings);
 
+// Why a training with these settings does not start, with the names of the flags that set wrong
+// values; empty if the settings are valid. Call it after ApplyOptions().
+std::string SettingsError(const Options& options, const Settings& settings);
+
 // Values of the run's config that are not options.
 struct RunFacts {
   std::string data_source = {};

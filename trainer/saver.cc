@@ -84,7 +84,7 @@ absl::StatusOr<std::string> Saver::Choose() {
     if (!weights.ok()) {
       return absl::Status(weights.status().code(),
                           absl::StrCat(std::string(weights.status().message()),
-                                       "; give --init-from another checkpoint"));
+                                       "; give --init-from another checkpoint file"));
     }
     const absl::Status fits = CheckInitFrom(*weights, file, fingerprint_);
     if (!fits.ok()) return fits;
@@ -197,15 +197,22 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fing
 }
 
 void Saver::ContinueRun(Settings& settings) const {
-  // With RANKLOG_RESUME, the steps would replace those of an earlier training.
-  const char* const variable = std::getenv("RANKLOG_RESUME");
-  if (group_->rank() == 0 && variable != nullptr && *variable != '\0') {
+  const Settings environment = Settings::FromEnvironment();
+  // Otherwise the steps would replace those of an earlier training.
+  if (group_->rank() == 0 && !environment.resume.empty()) {
     Print(
-        "RANKLOG_RESUME is ignored: --resume, with --save-dir and --experiment-name, continues a "
-        "training and its run");
+        "WANDB_RESUME or RANKLOG_RESUME is ignored: --resume, with --save-dir and "
+        "--experiment-name, continues a training and its run");
   }
   settings.resume = continues_run_ ? "allow" : "";
-  if (!run_.run_id.empty()) settings.run_id = run_.run_id;
+  if (run_.run_id.empty()) return;  // not rank 0, or no --save-dir
+  if (!environment.run_id.empty() && environment.run_id != run_.run_id) {
+    Print(
+        absl::StrCat("WANDB_RUN_ID or RANKLOG_RUN_ID is ignored: the run of this --save-dir and "
+                     "--experiment-name is ",
+                     run_.run_id));
+  }
+  settings.run_id = run_.run_id;
 }
 
 void Saver::SettleRun(const std::string& run_id) {

@@ -39,8 +39,8 @@ class Saver {
                                     Fingerprint fingerprint, ProcessGroup& group);
 
   // Sets the run of this start, see ChooseRun(). With --resume, the run continues. Without it, rank
-  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set. If
-  // RANKLOG_RESUME is set, prints that it is ignored.
+  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set. Rank
+  // 0 prints that RANKLOG_RESUME is ignored, and with --save-dir RANKLOG_RUN_ID, if they are set.
   void ContinueRun(Settings& settings) const;
 
   // Whether this start continues the run of an earlier one.

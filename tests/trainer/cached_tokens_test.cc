@@ -18,6 +18,7 @@
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/without_daemon.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -27,6 +28,7 @@ using ::ranklog::testing::FileContent;
 using ::ranklog::testing::Finished;
 using ::ranklog::testing::RunToEnd;
 using ::ranklog::testing::WaitFor;
+using ::ranklog::testing::WithoutDaemon;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -67,15 +69,6 @@ class CachedTokensTest : public ::testing::Test {
     return names;
   }
 
-  ChildProcess::Options Environment() const {
-    ChildProcess::Options options;
-    options.environment = {{"RANKLOG_START_DAEMON", "false"},
-                           {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
-                           {"RANKLOG_SPOOL_DIR", dir_.path()},
-                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"},
-                           {"XDG_CACHE_HOME", dir_.File("cache")}};
-    return options;
-  }
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
     std::vector<std::string> command = {dir_.File("bin/ranklog-train"),
                                         "--tokenizer",
@@ -97,7 +90,7 @@ class CachedTokensTest : public ::testing::Test {
     const std::string port = std::to_string(DeadPort(DeadPort::kRefuses).number());
     std::vector<ChildProcess> ranks;
     for (int rank = 0; rank < 2; ++rank) {
-      ChildProcess::Options options = Environment();
+      ChildProcess::Options options = WithoutDaemon(dir_);
       options.environment.insert({{"RANK", std::to_string(rank)},
                                   {"LOCAL_RANK", "0"},
                                   {"GROUP_RANK", std::to_string(rank)},
@@ -120,12 +113,12 @@ TEST_F(CachedTokensTest, TokensAreBuiltOnceAndReused) {
   Go();
   const std::vector<std::string> command =
       Command({"--data", dir_.File("text"), "--nproc-per-node", "2"});
-  const Finished first = RunToEnd(command, Environment());
+  const Finished first = RunToEnd(command, WithoutDaemon(dir_));
   EXPECT_EQ(first.code, 0) << first.output;
   EXPECT_THAT(first.output, AllOf(HasSubstr("training the tokenizer bpe:512"),
                                   HasSubstr(" made in "), HasSubstr("step 2/2")));
   EXPECT_EQ(Starts(), 1);
-  const Finished second = RunToEnd(command, Environment());
+  const Finished second = RunToEnd(command, WithoutDaemon(dir_));
   EXPECT_EQ(second.code, 0) << second.output;
   EXPECT_THAT(second.output, AllOf(HasSubstr("from the cache: " + dir_.File("cache/ranklog/")),
                                    Not(HasSubstr("training the tokenizer"))));
@@ -134,9 +127,9 @@ TEST_F(CachedTokensTest, TokensAreBuiltOnceAndReused) {
 
 TEST_F(CachedTokensTest, SecondTrainingWaitsForTokensOfTheFirst) {
   const std::vector<std::string> command = Command({"--data", dir_.File("text")});
-  ChildProcess first(command, Environment());
+  ChildProcess first(command, WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return Starts() == 1; })) << first.Output();
-  ChildProcess second(command, Environment());
+  ChildProcess second(command, WithoutDaemon(dir_));
   EXPECT_TRUE(WaitFor([&] {
     return Starts() > 1 || second.Output().find("waiting for another process") != std::string::npos;
   })) << second.Output();
@@ -168,8 +161,9 @@ TEST_F(CachedTokensTest, NodesWithDifferentTextsFail) {
 
 TEST_F(CachedTokensTest, ReportsUnwritableCache) {
   std::ofstream(dir_.File("file")) << "no directory";
-  const Finished refused = RunToEnd(
-      Command({"--data", dir_.File("text"), "--cache-dir", dir_.File("file")}), Environment());
+  const Finished refused =
+      RunToEnd(Command({"--data", dir_.File("text"), "--cache-dir", dir_.File("file")}),
+               WithoutDaemon(dir_));
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.output, AllOf(HasSubstr(dir_.File("file")), HasSubstr("--cache-dir")));
 }

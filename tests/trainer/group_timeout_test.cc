@@ -15,6 +15,7 @@
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/without_daemon.h"
 #include "trainer/parallel/process_group.h"
 
 namespace ranklog::trainer {
@@ -22,6 +23,7 @@ namespace {
 
 using ::ranklog::testing::ChildProcess;
 using ::ranklog::testing::WaitFor;
+using ::ranklog::testing::WithoutDaemon;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -45,22 +47,18 @@ class GroupTimeoutTest : public ::testing::Test {
   }
   std::string ErrorFile(int rank) const { return dir_.File("error." + std::to_string(rank)); }
   ChildProcess Start(int rank, const std::string& interface = "lo") {
-    ChildProcess::Options options;
+    ChildProcess::Options options = WithoutDaemon(dir_);
     const std::string number = std::to_string(rank), world = std::to_string(kWorld);
-    options.environment = {{"RANK", number},
-                           {"LOCAL_RANK", number},
-                           {"WORLD_SIZE", world},
-                           {"LOCAL_WORLD_SIZE", world},
-                           {"GROUP_RANK", "0"},
-                           {"MASTER_ADDR", "127.0.0.1"},
-                           {"MASTER_PORT", port_},
-                           {"TORCHELASTIC_USE_AGENT_STORE", store_ ? "True" : "False"},
-                           {"TORCHELASTIC_ERROR_FILE", ErrorFile(rank)},
-                           {"GLOO_SOCKET_IFNAME", interface},
-                           {"RANKLOG_START_DAEMON", "false"},
-                           {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
-                           {"RANKLOG_SPOOL_DIR", dir_.path()},
-                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"}};
+    options.environment.insert({{"RANK", number},
+                                {"LOCAL_RANK", number},
+                                {"WORLD_SIZE", world},
+                                {"LOCAL_WORLD_SIZE", world},
+                                {"GROUP_RANK", "0"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", port_},
+                                {"TORCHELASTIC_USE_AGENT_STORE", store_ ? "True" : "False"},
+                                {"TORCHELASTIC_ERROR_FILE", ErrorFile(rank)},
+                                {"GLOO_SOCKET_IFNAME", interface}});
     return ChildProcess(
         {RANKLOG_TRAIN, "--steps", "1000000", "--seq-len", "16", "--batch-size", "1", "--val-every",
          "0", "--group-timeout", std::to_string(absl::ToInt64Seconds(kTimeout))},

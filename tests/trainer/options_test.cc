@@ -71,6 +71,8 @@ TEST(ParseCommandLineTest, WrongOptionsNameValidValues) {
       {{"--steps", "1e3"}, "--steps: 1e3 is not a whole decimal number"},
       {{"--nproc-per-node", "two"}, "two is not a number from 1 to 1024, or gpu"},
       {{"--steps"}, "--steps needs a value"},
+      {{"--lr", "1e-3", "--min-lr", "1e-2"}, "--min-lr 0.01 is above --lr 0.001"},
+      {{"--model", "gpt2", "--min-lr", "1e-3"}, "--min-lr 0.001 is above --lr 0.0006"},
       {{"--save-dir", "", "--experiment-name", ""}, "--experiment-name are empty"}};
   for (const auto& [arguments, error] : wrong) {
     ::testing::internal::CaptureStderr();

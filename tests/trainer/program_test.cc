@@ -22,7 +22,11 @@
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/without_daemon.h"
+#include "trainer/parallel/process_group.h"
+#include "trainer/parallel/rendezvous.h"
 #include "trainer/run_log.h"
 
 namespace ranklog::trainer {
@@ -32,6 +36,7 @@ using ::ranklog::testing::ChildProcess;
 using ::ranklog::testing::Finished;
 using ::ranklog::testing::RunToEnd;
 using ::ranklog::testing::WaitFor;
+using ::ranklog::testing::WithoutDaemon;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -40,21 +45,12 @@ using ::testing::StartsWith;
 
 class TrainProgramTest : public ::testing::Test {
  protected:
-  ChildProcess::Options Alone() {
-    ChildProcess::Options options;
-    options.environment = {{"RANKLOG_START_DAEMON", "false"},
-                           {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
-                           {"RANKLOG_SPOOL_DIR", dir_.path()},
-                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"},
-                           {"XDG_CACHE_HOME", dir_.File("cache")}};
-    return options;
-  }
   std::vector<std::string> Command(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), RANKLOG_TRAIN);
     return arguments;
   }
   Finished Train(std::vector<std::string> arguments) {
-    return RunToEnd(Command(std::move(arguments)), Alone());
+    return RunToEnd(Command(std::move(arguments)), WithoutDaemon(dir_));
   }
   // The exit code under repeated SIGTERM. The repeats end before two seconds, when they would count
   // as a second signal.
@@ -100,6 +96,15 @@ TEST_F(TrainProgramTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(Train({"--steps", "0"}).code, 2);
 }
 
+TEST_F(TrainProgramTest, RefusedSettingStartsNoTraining) {
+  const Finished refused = Train({"--project", "a/b"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(
+      refused.output,
+      "ranklog-train: training did not start: --project contains one of / \\ # ? % :, which the "
+      "trackers refuse\n");
+}
+
 TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
   for (const char* ranks : {"1", "2"}) {
     const Finished missing = Train({"--data", dir_.File("none.txt"), "--nproc-per-node", ranks});
@@ -111,7 +116,7 @@ TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
 TEST_F(TrainProgramTest, TorchrunErrorFileHasEarlyFailure) {
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"--data", dir_.File("none.txt")}, {"--steps", "none.txt"}}) {
-    ChildProcess::Options options = Alone();
+    ChildProcess::Options options = WithoutDaemon(dir_);
     options.environment["TORCHELASTIC_ERROR_FILE"] = dir_.File("error.json");
     RunToEnd(Command(wrong), options);
     std::ifstream file(dir_.File("error.json"));
@@ -138,7 +143,7 @@ TEST_F(TrainProgramTest, TokenizerIsForTexts) {
 
 TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
   std::ofstream(dir_.File("short.txt")) << "short";
-  ChildProcess::Options options = Alone();
+  ChildProcess::Options options = WithoutDaemon(dir_);
   options.environment["TORCHELASTIC_ERROR_FILE"] = dir_.File("error.json");
   const Finished refused =
       RunToEnd(Command({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"}), options);
@@ -148,7 +153,36 @@ TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
                                     ContainsRegex("rank 1: .*rank 0 (.*)?failed: " + reason),
                                     StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),
                                     HasSubstr("ranklog-train: rank 0 (pid ")));
+  EXPECT_THAT(refused.output, StartsWith("ranklog-train: rank 0: " + reason));
   EXPECT_THAT(ranklog::testing::FileContent(dir_.File("error.json")), HasSubstr("it has 5 tokens"));
+}
+
+// The test is rank 0: it answers that it failed, and reports the failure later.
+TEST_F(TrainProgramTest, PrintsOwnMessageAfterRankThatFailed) {
+  ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  ChildProcess::Options options = WithoutDaemon(dir_);
+  options.environment.insert({{"RANK", "1"},
+                              {"LOCAL_RANK", "1"},
+                              {"GROUP_RANK", "0"},
+                              {"WORLD_SIZE", "2"},
+                              {"LOCAL_WORLD_SIZE", "2"},
+                              {"OMP_NUM_THREADS", "1"},
+                              {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                              {"MASTER_PORT", std::to_string(store.port())},
+                              {"MASTER_ADDR", "127.0.0.1"}});
+  ChildProcess other(Command({}), options);
+  ASSERT_OK_AND_ASSIGN(ProcessGroup group, ProcessGroup::Join({.rank = 0,
+                                                               .world_size = 2,
+                                                               .address = "127.0.0.1",
+                                                               .port = store.port(),
+                                                               .hosted = true}));
+  group.FromRankZero("corpus", [] { return "-no text"; });
+  EXPECT_FALSE(WaitFor([&] { return !other.Output().empty(); }, absl::Seconds(1)))
+      << other.Output();
+  group.ReportFailure("no text");
+  EXPECT_EQ(other.Wait(), 1);
+  EXPECT_THAT(other.Output(), HasSubstr("rank 1: rank 0 failed: no text\n"));
 }
 
 TEST_F(TrainProgramTest, TwoRankTrainingPrintsNextCommand) {
@@ -162,7 +196,7 @@ TEST_F(TrainProgramTest, TwoRankTrainingPrintsNextCommand) {
 }
 
 TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
-  const Finished done = RunToEnd({TRAINER_EXAMPLE}, Alone());
+  const Finished done = RunToEnd({TRAINER_EXAMPLE}, WithoutDaemon(dir_));
   EXPECT_EQ(done.code, 0) << done.output;
   EXPECT_THAT(done.output, HasSubstr("0 of 200 rows of this rank are durable"));
 }
@@ -170,7 +204,7 @@ TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
 TEST_F(TrainProgramTest, KilledRankEndsJob) {  // S33
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
                                  "--batch-size", "2"}),
-                        Alone());
+                        WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
       << launcher.Output();
   std::ifstream children("/proc/" + std::to_string(launcher.pid()) + "/task/" +
@@ -189,7 +223,7 @@ TEST_F(TrainProgramTest, OpensTheStreamsThatAreClosed) {
   for (const std::string& word :
        Command({"--steps", "100000", "--seq-len", "16", "--batch-size", "1"}))
     command.push_back(word);
-  ChildProcess training(command, Alone());
+  ChildProcess training(command, WithoutDaemon(dir_));
   const std::string fds = "/proc/" + std::to_string(training.pid()) + "/fd/";
   std::error_code error;
   ASSERT_TRUE(WaitFor([&] {
@@ -208,7 +242,7 @@ TEST_F(TrainProgramTest, SurvivesAClosedPipe) {
        Command({"--steps", "5", "--seq-len", "16", "--batch-size", "1", "--save-dir",
                 dir_.File("out"), "--experiment-name", "first"}))
     words.push_back(word);
-  RunToEnd(words, Alone());
+  RunToEnd(words, WithoutDaemon(dir_));
   int code = -1;
   std::ifstream(dir_.File("code")) >> code;
   EXPECT_EQ(code, 0);
@@ -228,7 +262,7 @@ TEST_F(TrainProgramTest, TrainsAndStopsWithUnreadOutput) {
                   "2", "--save-every", "1", "--save-dir", dir_.File("out"), "--experiment-name",
                   ranks}))
       words.push_back(word);
-    ChildProcess training(words, Alone());
+    ChildProcess training(words, WithoutDaemon(dir_));
     std::error_code error;
     EXPECT_TRUE(WaitFor([&] {
       return std::filesystem::exists(
@@ -242,7 +276,7 @@ TEST_F(TrainProgramTest, TrainsAndStopsWithUnreadOutput) {
 
 TEST_F(TrainProgramTest, StopWithoutCheckpointIsFailure) {
   ChildProcess training(Command({"--steps", "100000", "--seq-len", "16", "--batch-size", "1"}),
-                        Alone());
+                        WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return training.Output().find("step 1/") != std::string::npos; }))
       << training.Output();
   training.Signal(SIGTERM);
@@ -255,7 +289,7 @@ TEST_F(TrainProgramTest, StopWithoutCheckpointIsFailure) {
 TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "1000000", "--seq-len", "16",
                                  "--batch-size", "2"}),
-                        Alone());
+                        WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
       << launcher.Output();
   std::ifstream children("/proc/" + std::to_string(launcher.pid()) + "/task/" +
@@ -284,7 +318,7 @@ TEST_F(TrainProgramTest, NextCommandNamesRank0Run) {
 TEST_F(TrainProgramTest, CtrlCEndsJobWithSigint) {
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
                                  "--batch-size", "2"}),
-                        Alone());
+                        WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
       << launcher.Output();
   launcher.Signal(SIGINT);
@@ -307,7 +341,7 @@ TEST_F(TrainProgramTest, SignalAfterLastStepIsIgnored) {
   for (const char* ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "2", "--seq-len", "16",
                                    "--batch-size", "2", "--val-every", "0"}),
-                          Alone());
+                          WithoutDaemon(dir_));
     ASSERT_TRUE(WaitFor([&] {
       return training.Output().find("next: ranklog sync") != std::string::npos;
     })) << training.Output();
@@ -319,7 +353,7 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
   ChildProcess launcher(
       Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16", "--batch-size", "2",
                "--save-dir", dir_.File("out"), "--experiment-name", "a"}),
-      Alone());
+      WithoutDaemon(dir_));
   ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
       << launcher.Output();
   EXPECT_EQ(WaitUnderSignals(launcher), 75) << launcher.Output();
@@ -331,7 +365,7 @@ TEST_F(TrainProgramTest, InterruptedTrainingNamesResume) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len",
                                    "16", "--batch-size", "1", "--save-every", "20", "--save-dir",
                                    dir_.File("out"), "--experiment-name", ranks}),
-                          Alone());
+                          WithoutDaemon(dir_));
     std::error_code error;
     EXPECT_TRUE(WaitFor([&] {
       for (const auto& entry :
@@ -349,7 +383,7 @@ TEST_F(TrainProgramTest, InterruptedTrainingNamesResume) {
 }
 
 TEST_F(TrainProgramTest, LoneRankPrintsOneLine) {
-  ChildProcess::Options options = Alone();
+  ChildProcess::Options options = WithoutDaemon(dir_);
   const ranklog::testing::DeadPort port(ranklog::testing::DeadPort::kRefuses);
   const std::map<std::string, std::string> rank = {{"RANK", "1"},
                                                    {"LOCAL_RANK", "1"},
@@ -370,7 +404,7 @@ TEST_F(TrainProgramTest, LoneRankPrintsOneLine) {
 // LibTorch for CPUs has no NCCL; LibTorch for GPUs needs a driver. gpu_build.sh tests ranks on
 // GPUs.
 TEST_F(TrainProgramTest, RankPerGpuNeedsGpus) {
-  ChildProcess::Options without_gpus = Alone();
+  ChildProcess::Options without_gpus = WithoutDaemon(dir_);
   without_gpus.environment["CUDA_VISIBLE_DEVICES"] = "";
   const Finished none = RunToEnd(Command({"--nproc-per-node", "gpu"}), without_gpus);
   EXPECT_EQ(none.code, 1);
@@ -379,7 +413,7 @@ TEST_F(TrainProgramTest, RankPerGpuNeedsGpus) {
 }
 
 TEST_F(TrainProgramTest, NprocConflictsWithRankEnvironment) {
-  ChildProcess::Options options = Alone();
+  ChildProcess::Options options = WithoutDaemon(dir_);
   for (const char* name : {"RANK", "LOCAL_RANK", "GROUP_RANK"}) options.environment[name] = "0";
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) options.environment[name] = "1";
   const Finished refused = RunToEnd(Command({"--nproc-per-node", "2"}), options);

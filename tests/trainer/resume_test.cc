@@ -260,6 +260,20 @@ TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   EXPECT_EQ(Runs("again")[1]["last_step"], 15);
 }
 
+// The daemon's notice advises RANKLOG_RESUME, which ranklog-train ignores.
+TEST_F(ResumeTest, UnsavedTrainingGetsOwnAdvice) {
+  const std::vector<std::string> unsaved = {"--steps", "5", "--save-every", "0", "--resume"};
+  ASSERT_EQ(Train("unsaved", unsaved).code, 0);
+  AwaitEnd(Runs("unsaved")[0]["run_id"]);
+  const Finished second = Train("unsaved", unsaved);
+  EXPECT_EQ(second.code, 0);
+  EXPECT_THAT(
+      second.output,
+      AllOf(HasSubstr("-2'. Only --resume from a checkpoint continues a run: see --save-dir "
+                      "and --save-every\n"),
+            Not(HasSubstr("RANKLOG_RESUME"))));
+}
+
 // This node did not see the first start of the job. So the daemon would treat this restart as one
 // of the finished run.
 TEST_F(ResumeTest, RequeueWithoutResumeLeavesFinishedRun) {

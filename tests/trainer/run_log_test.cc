@@ -1,11 +1,19 @@
 #include "trainer/run_log.h"
 
 #include <gmock/gmock.h>
+#include <stdlib.h>
 
 #include <filesystem>
+#include <map>
+#include <string>
 
 namespace ranklog::trainer {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(RunIdTest, HashesDirectoryAndName) {
   // printf %s/%s /data/out first | sha1sum
@@ -48,6 +56,51 @@ TEST(ApplyOptionsTest, WithoutFlagsTheEnvironmentStays) {
   EXPECT_EQ(settings.run_id, "theirs");
   EXPECT_EQ(settings.name, "theirs");
   EXPECT_EQ(settings.log_strategy, LogStrategy::kAll);
+}
+
+TEST(SettingsErrorTest, NamesFlagsOfWrongSettings) {
+  Options options;
+  Settings settings;
+  settings.project = "a/b";
+  EXPECT_EQ(
+      SettingsError(options, settings),
+      "training did not start: project contains one of / \\ # ? % :, which the trackers refuse");
+  options.project = "a/b";
+  options.group = "\xff";
+  options.save_dir = "out";
+  options.experiment_name = std::string(2000, 'n');
+  ApplyOptions(options, settings);
+  EXPECT_EQ(
+      SettingsError(options, settings),
+      "training did not start: --project contains one of / \\ # ? % :, which the trackers refuse; "
+      "--experiment-name is longer than 1024 bytes; --group is not UTF-8");
+}
+
+// Init() would use replacements, but the training does not start.
+TEST(SettingsErrorTest, OmitsReplacements) {
+  EXPECT_EQ(SettingsError({}, Settings()), "");
+  const std::map<const char*, const char*> wrong = {{"RANKLOG_RUN_ID", "a/b"},
+                                                    {"RANKLOG_RESUME", "x"},
+                                                    {"RANKLOG_LOG_STRATEGY", "x"},
+                                                    {"RANKLOG_FINISH", "x"},
+                                                    {"RANKLOG_RANK_STATISTICS", "x"},
+                                                    {"RANKLOG_ADDRESS", "x"},
+                                                    {"RANKLOG_QUIET", "x"},
+                                                    {"RANKLOG_SPOOL_BYTES", "x"},
+                                                    {"RANKLOG_FLUSH_INTERVAL_MS", "0"},
+                                                    {"RANKLOG_RANK", "-1"},
+                                                    {"RANKLOG_WORLD_SIZE", "2"},
+                                                    {"WANDB_BASE_URL", "x"},
+                                                    {"WANDB_MODE", "x"},
+                                                    {"WANDB_API_KEY", "a b"}};
+  for (const auto& [name, value] : wrong) setenv(name, value, 1);
+  const std::string error = SettingsError({}, Settings::FromEnvironment());
+  for (const auto& [name, value] : wrong) unsetenv(name);
+  for (const char* replacement : {"Init()", "counts as", "this node"})
+    EXPECT_THAT(error, Not(HasSubstr(replacement)));
+  EXPECT_THAT(error,
+              AllOf(StartsWith("training did not start: "), HasSubstr("WANDB_MODE=x is unknown"),
+                    HasSubstr("WANDB_API_KEY contains a space")));
 }
 
 // The value of a config's key, as text.

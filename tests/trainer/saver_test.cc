@@ -27,6 +27,7 @@ using ::ranklog::testing::IsOkAndHolds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class SaverTest : public ::testing::Test {
  protected:
@@ -283,6 +284,10 @@ TEST_F(SaverTest, RefusedStartMovesNothing) {
   options_.init_from = dir_.File("none");
   OutputOfOpen();
   EXPECT_THAT(status_.message(), HasSubstr("; give --init-from another checkpoint"));
+  options_.init_from = dir_.path();
+  OutputOfOpen();
+  EXPECT_EQ(status_.message(), "cannot read " + dir_.path() +
+                                   ": it is a directory; give --init-from another checkpoint file");
   fingerprint_ = FingerprintOf({}, Settings(), plan_, Corpus(), 1);
   options_.init_from = file_;
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
@@ -350,6 +355,24 @@ TEST_F(SaverTest, OnlyResumeContinuesRun) {
   EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-3");
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId() + "-3");
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId() + "-3");
+}
+
+TEST_F(SaverTest, ReportsIgnoredVariables) {
+  const auto start = [&](const char* resume, const char* run_id) {
+    setenv("RANKLOG_RESUME", resume, 1);
+    setenv("RANKLOG_RUN_ID", run_id, 1);
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(RunOfStart(/*resume=*/true, run_id), FirstId(run_id));
+    unsetenv("RANKLOG_RESUME");
+    unsetenv("RANKLOG_RUN_ID");
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(start("allow\n", "theirs"),
+              AllOf(HasSubstr("RANKLOG_RESUME is ignored: --resume"),
+                    HasSubstr("RANKLOG_RUN_ID is ignored: the run of this --save-dir and "
+                              "--experiment-name is " +
+                              FirstId("theirs") + "\n")));
+  EXPECT_THAT(start(" \n", " "), Not(HasSubstr("is ignored")));
 }
 
 // The daemon's rule for requeued jobs would continue a run of another job.

@@ -143,6 +143,10 @@ TEST(DefaultCacheDirTest, FollowsTheEnvironment) {
   setenv("XDG_CACHE_HOME", "relative", 1);  // the XDG specification requires to ignore it
   setenv("HOME", "/home/me", 1);
   EXPECT_EQ(*DefaultCacheDir(), "/home/me/.cache/ranklog");
+  setenv("HOME", " /home/me\n", 1);
+  EXPECT_EQ(*DefaultCacheDir(), "/home/me/.cache/ranklog");
+  setenv("XDG_CACHE_HOME", "/xdg\n", 1);
+  EXPECT_EQ(*DefaultCacheDir(), "/xdg/ranklog");
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
   EXPECT_THAT(DefaultCacheDir().status(),

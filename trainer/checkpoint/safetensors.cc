@@ -87,7 +87,7 @@ class SummedReader {
     fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO may have no writer
     struct stat stat = {};
     if (fd_ < 0 || fstat(fd_, &stat) != 0) return Failure(errno);
-    if (S_ISDIR(stat.st_mode)) return NoFormat("it is a directory; name a file in it");
+    if (S_ISDIR(stat.st_mode)) return NoFormat("it is a directory");
     if (!S_ISREG(stat.st_mode)) return NoFormat("it is not a file");
     size_ = static_cast<uint64_t>(stat.st_size);
     return absl::OkStatus();

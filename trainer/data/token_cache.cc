@@ -16,9 +16,12 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "trainer/base/durable_file.h"
 #include "trainer/data/token_file.h"
@@ -119,8 +122,9 @@ absl::Status MakeTokens(const std::string& path, const Text& text, const Tokeniz
 absl::StatusOr<std::string> DefaultCacheDir() {
   for (const auto& [variable, below] :
        {std::pair{"XDG_CACHE_HOME", "/ranklog"}, std::pair{"HOME", "/.cache/ranklog"}}) {
-    const char* const value = std::getenv(variable);
-    if (value != nullptr && value[0] == '/') return absl::StrCat(value, below);
+    const absl::string_view value =
+        absl::StripAsciiWhitespace(absl::NullSafeStringView(std::getenv(variable)));
+    if (absl::StartsWith(value, "/")) return absl::StrCat(value, below);
   }
   return absl::FailedPreconditionError(
       "cannot choose a directory for the cache of tokens: HOME and XDG_CACHE_HOME are not absolute "

@@ -13,7 +13,8 @@ namespace ranklog::trainer {
 
 // The cache of tokens: a directory of files, named after their text and BPE. data.md describes it.
 
-// The directory `ranklog` in $XDG_CACHE_HOME, or in ~/.cache.
+// The directory `ranklog` in $XDG_CACHE_HOME, or in ~/.cache. White space around the variables is
+// removed, as around Ranklog's settings.
 //   kFailedPrecondition   neither XDG_CACHE_HOME nor HOME is an absolute path
 absl::StatusOr<std::string> DefaultCacheDir();
 
