@@ -55,8 +55,9 @@ class StreamRegistry {
   // So that a Finish() whose answer was lost may be repeated.
   static constexpr size_t kMaxEnded = 4096;
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
-  // Each holds a descriptor until its Run is destroyed or its process ends.
-  static constexpr size_t kMaxFinished = 256;
+  // Each holds a descriptor or two until its Run is destroyed or its process ends. With a hard limit
+  // of 256 descriptors, ranks still get the rest.
+  static constexpr size_t kMaxFinished = 32;
 
   // `on_change` is called without a lock, when a stream lost its connection or a new peer must be
   // watched.

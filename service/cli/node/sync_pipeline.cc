@@ -13,6 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/cli/node/daemon_status.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
