@@ -289,12 +289,15 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                                          "WHERE incarnation = ?1 AND rank = ?2",
                                          {session.stream.incarnation, session.stream.rank}));
   const uint64_t gone = std::max(session.first_seq - 1, static_cast<uint64_t>(removed));
-  // A ring of a process that has other rings continues in their steps.
+  // A ring of a process that has other rings continues in their steps. They may have ended: that of
+  // a forked child is often found after its parent's Finish().
   ASSIGN_OR_RETURN(const int64_t begun,
                    writer_.SelectInteger(
                        "SELECT coalesce((SELECT max(begun_step) FROM stream WHERE run = ?1 "
-                       "AND rank = ?2 AND state = ?3), last_step) FROM run WHERE id = ?1",
-                       {owner.run, session.stream.rank, static_cast<int64_t>(StreamState::kLive)}));
+                       "AND rank = ?2 AND (state = ?3 OR process = nullif(?4, ''))), last_step) "
+                       "FROM run WHERE id = ?1",
+                       {owner.run, session.stream.rank, static_cast<int64_t>(StreamState::kLive),
+                        session.launch.process}));
   ASSIGN_OR_RETURN(const Beginning beginning, BeginningOf(owner.run, session, primary));
   RETURN_IF_ERROR(Write(
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "

@@ -330,6 +330,29 @@ TEST_F(StoreTest, UpdatesFollowAnEarlierProcesssRows) {
   EXPECT_THAT(steps, ElementsAre(3, 3, 41, 50));
 }
 
+// The ring of a forked child is found after its parent's end. Its summary came before rows that the
+// parent logged later.
+TEST_F(StoreTest, UpdatesOfEndedProcesssOtherRingKeepTheirSteps) {
+  model::Update summary;
+  summary.kind = model::Update::Kind::kSummary;
+  summary.object = {{"best", 1}};
+  summary.before_step = 3;
+  Do([&] {
+    for (const uint64_t incarnation : {7, 8}) {
+      model::Session session = SessionOf(0, incarnation);
+      session.launch.process = "100@1";
+      ASSERT_OK_AND_ASSIGN(const model::Stream stream,
+                           store_->Attach(session, AssignmentOf("job", true), now_us_));
+      EXPECT_OK(store_->Apply(stream.id, summary, 10));
+      EXPECT_OK(store_->SetPosition(stream.run, {.last_step = 40, .furthest_step = 40}));
+      EXPECT_OK(store_->EndStream(stream.id, model::StreamState::kFinished, 0, "", 12));
+    }
+  });
+  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Updates(1, 0));
+  ASSERT_THAT(updates, SizeIs(2));
+  EXPECT_EQ(updates[1].update.before_step, 3);
+}
+
 TEST_F(StoreTest, ChangingUnknownIdIsNotFound) {
   Do([&] {
     EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(absl::StatusCode::kNotFound));
