@@ -23,8 +23,8 @@ namespace ranklog::pipeline {
 
 // How a run ended, from its streams. The first rule that matches decides:
 //   crashed   a stream crashed; reason and exit code (or 1) of the first stream that crashed
-//   failed    a stream has an exit code other than 0; the primary's code comes before others, with
-//             the reason if it did not call Finish()
+//   failed    a stream has an exit code other than 0; the primary's code comes first, then the
+//             lowest rank's, with the reason if it did not call Finish()
 //   finished  all other cases
 //
 // A stream does not count if its rank started again after the stream ended. `streams` must not be

@@ -35,7 +35,9 @@ class Ring:
     attempt: int
     child: int | None
     rows: list = dataclasses.field(default_factory=list)
-    known: bool = False  # the daemon certainly knows it
+    known: bool = False  # a daemon certainly knows it
+    watched: bool = False  # the present daemon certainly watches its process
+    rows_before: int = -1  # number of rows when the daemon was killed; -1: it was not
     least: int = 0  # the smallest step that its next row may give
     lent_rows: int = 0  # number of rows when its thread got it
     lent_step: int = 0
@@ -104,6 +106,12 @@ class Model:
             # run.h: "Waits until all rows logged so far are durable"
             for ring in self.processes[act["rank"]].rings.values():
                 ring.known = ring.known or durable
+                # Without new rows it does not wait for the next daemon.
+                ring.watched = ring.watched or (durable and len(ring.rows) > ring.rows_before)
+        elif op == "restart_daemon":
+            for ring in self.rings:
+                if self.node_of(ring.rank) == act["node"]:
+                    ring.watched, ring.rows_before = False, len(ring.rows)
         elif op in ("log", "summary", "config", "define"):
             return getattr(self, op)(self.processes[act["rank"]], act)
         elif op == "fork":
@@ -272,9 +280,9 @@ class Model:
         """The possible ends of the run: state, exit code (None: any), whether there is a reason."""
         # service/json.md: "`failed` (exit code not 0), `crashed`"; runs.md: "If a rank was restarted, its last process decides how
         # the run ends"; spool_format.md: "In a ring of a forked child, `finished` is 1 from the start. A helper process is often killed
-        # when it is done, so its end has no meaning for the run". live_run.h: "the primary's code comes before others"
+        # when it is done, so its end has no meaning for the run". live_run.h: "the primary's code comes first, then the lowest rank's"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
-        ends = [last[primary], *(process for rank, process in last.items() if rank != primary)]
+        ends = [last[primary], *(process for rank, process in sorted(last.items()) if rank != primary)]
         return {self.ended_by(how) for how in itertools.product(*(self.ends_of(process) for process in ends))}
 
     @staticmethod
@@ -284,7 +292,7 @@ class Model:
         how, code = process.ended[None]
         if how != "exit":
             return [(how, code)]
-        sure = process.rings[None, 0].known and tuple(map(int, platform.release().split(".")[:2])) >= (6, 15)
+        sure = process.rings[None, 0].watched and tuple(map(int, platform.release().split(".")[:2])) >= (6, 15)
         return [(how, code)] if sure else [(how, code), ("crash", 0)]
 
     @staticmethod

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -172,7 +173,14 @@ class Rank {
     }
     if (op == "flush") {
       const std::chrono::seconds patience(command["seconds"].get<int>());
-      return run_.Flush(patience) == ranklog::FlushResult::kDurable;
+      const auto deadline = std::chrono::steady_clock::now() + patience;
+      if (run_.Flush(patience) != ranklog::FlushResult::kDurable) return false;
+      // Without rows Flush() does not wait for the daemon. A forked child may have no ring.
+      while (self_ == 0 && !run_.stats().connected) {
+        if (std::chrono::steady_clock::now() >= deadline) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      return true;
     }
     if (op == "finish")
       return run_.Finish(command["code"].get<int>()) == ranklog::FlushResult::kDurable;
