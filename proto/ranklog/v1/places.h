@@ -44,7 +44,8 @@ inline std::string WithoutSlashAtEnd(std::string path) {
 // A directory that Ranklog may use if it belongs to this user alone.
 struct PrivateDir {
   PrivateDir() = default;
-  PrivateDir(std::string at, bool make) : path(WithoutSlashAtEnd(std::move(at))), create(make) {}
+  PrivateDir(std::string at, bool create)
+      : path(WithoutSlashAtEnd(std::move(at))), create(create) {}
 
   std::string path;
   bool create = false;  // make it (0700) if it is missing; never make its parent
