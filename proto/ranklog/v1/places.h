@@ -123,7 +123,7 @@ inline bool IsOwnFile(const struct stat& info) {
 inline std::vector<PrivateDir> StandardDirs() {
   const std::string uid = std::to_string(geteuid());
   std::vector<PrivateDir> dirs = {{"/run/ranklog/" + uid, /*create=*/false}};
-  const PrivateDir runtime(EnvironmentVariable("XDG_RUNTIME_DIR"), /*make=*/false);
+  const PrivateDir runtime(EnvironmentVariable("XDG_RUNTIME_DIR"), /*create=*/false);
   const std::string in_runtime = runtime.path + "/ranklog";
   if (in_runtime[0] == '/' && in_runtime.size() + sizeof(kSocketFile) <= kMaxSocketPath &&
       IsOwnDirectory(runtime.path, 077) && !IsOnNetworkFileSystem(runtime.path.c_str())) {

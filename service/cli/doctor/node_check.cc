@@ -48,7 +48,7 @@ constexpr absl::Duration kClockSlack = absl::Minutes(5);
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
   if (const std::string named = EnvironmentVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
-    const v1::PrivateDir dir(named, /*make=*/true);
+    const v1::PrivateDir dir(named, /*create=*/true);
     *skipped = v1::UnusableReason(dir);
     if (skipped->empty()) return dir.path;
   }
