@@ -1,6 +1,7 @@
 #include "service/cli/overview.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -101,11 +102,12 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   if (!overview.daemon) overview.wrong_address = WrongAddressText(overview.state_dir);
   overview.other = FindOtherDaemon(overview.state_dir, globals.address);
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
-  const std::vector<UnreadSpool> spools = FindAllSpools(overview.state_dir);
+  std::vector<UnreadSpool> spools = FindAllSpools(overview.state_dir);
   ASSIGN_OR_RETURN(overview.runs,
                    query::ReportRuns(*reader, overview.daemon ? overview.daemon->stopped_runs
                                                               : query::StoppedRuns()));
-  RETURN_IF_ERROR(CountRowsInSpools(spools, *reader, absl::MakeSpan(overview.runs)));
+  RETURN_IF_ERROR(CountRowsInSpools(std::move(spools), overview.daemon.has_value(), *reader,
+                                    absl::MakeSpan(overview.runs)));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
   overview.damaged_rings = DamagedRings(overview.state_dir);
   ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -135,11 +136,12 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
-  const std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
+  std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
   ASSIGN_OR_RETURN(
       std::vector<query::RunReport> reports,
       query::ReportRuns(*reader, daemon ? daemon->stopped_runs : query::StoppedRuns()));
-  RETURN_IF_ERROR(CountRowsInSpools(spools, *reader, absl::MakeSpan(reports)));
+  RETURN_IF_ERROR(
+      CountRowsInSpools(std::move(spools), daemon.has_value(), *reader, absl::MakeSpan(reports)));
   std::erase_if(reports, [&](const query::RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);

@@ -307,6 +307,23 @@ TEST_F(VerifyTest, RowsInSpoolOfLiveRankAreNotThere) {
   EXPECT_EQ(VerifyJson(0)["ranks"][0]["rows"], 150);
 }
 
+// A live rank always has some rows that are on their way to the daemon.
+TEST_F(VerifyTest, HealthyLiveRunShowsNoSpools) {
+  CountingJob counting(node_, "job", 100,
+                       {{"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_FLUSH_INTERVAL_MS", "60000"}});
+  ASSERT_TRUE(counting.WaitForReturned(100));
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
+  EXPECT_EQ(VerifyJson(1)["spools"]["rows"], 100);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"runs"}, {"show", "job"}}) {
+    std::vector<std::string> words = {RANKLOG_CLI};
+    words.insert(words.end(), command.begin(), command.end());
+    words.insert(words.end(), {"--state-dir", node_.state_dir()});
+    EXPECT_THAT(RunToEnd(words, options_).output, Not(HasSubstr("spools"))) << command[0];
+  }
+  EXPECT_EQ(counting.Finish(), 0);
+}
+
 TEST_F(VerifyTest, ADamagedStoreIsNamed) {
   RunJob("local");
   ASSERT_EQ(node_.Terminate(), 0);

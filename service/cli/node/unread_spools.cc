@@ -187,8 +187,11 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
   return left;
 }
 
-absl::Status CountRowsInSpools(const std::vector<UnreadSpool>& spools, storage::StoreReader& reader,
-                               absl::Span<query::RunReport> reports) {
+absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, bool daemon_answers,
+                               storage::StoreReader& reader, absl::Span<query::RunReport> reports) {
+  if (daemon_answers) {
+    std::erase_if(spools, [](const UnreadSpool& spool) { return spool.lives; });
+  }
   for (query::RunReport& report : reports) {
     ASSIGN_OR_RETURN(const auto of_run, SpoolsOfRun(spools, reader, report.run));
     report.in_spools = UnreadRows(of_run);

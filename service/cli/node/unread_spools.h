@@ -55,9 +55,10 @@ absl::StatusOr<std::vector<UnreadSpool>> SpoolsOfRun(const std::vector<UnreadSpo
                                                      storage::StoreReader& reader,
                                                      const model::Run& run);
 
-// Sets RunReport::in_spools. `spools` must have been found before the reports were made.
-absl::Status CountRowsInSpools(const std::vector<UnreadSpool>& spools, storage::StoreReader& reader,
-                               absl::Span<query::RunReport> reports);
+// Sets RunReport::in_spools. `spools` must have been found before the reports were made. While a
+// daemon answers, rows of live ranks do not count: each rank has some on their way to it.
+absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, bool daemon_answers,
+                               storage::StoreReader& reader, absl::Span<query::RunReport> reports);
 
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.

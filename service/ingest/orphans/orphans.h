@@ -42,8 +42,8 @@ class Orphans {
   bool EndDead(const LiveStream& live, bool process_lives = false);
   // Stores how many rows Log() refused after Finish() in the ranks whose rings are released.
   void CountLossesAfterFinish();
-  // Does the same as EndDead() for rings without a live stream, after attaching them by the Hello in each ring.
-  // A ring whose contents are all in the store is only removed.
+  // Does the same as EndDead() for rings without a live stream, after attaching them by the Hello
+  // in each ring. A ring whose contents are all in the store is only removed.
   //
   // Order: all rings are attached before any of their rows are stored, so that ranks that ran at
   // the same time are aggregated together. But the starts of one job, and the processes of one
