@@ -89,24 +89,20 @@ bool HasPyTorch() {
 }
 
 // Two ranks with DDP, compared with two ranks that train alone at the same time. Each has a core.
-Rates CostOfDdp(const std::vector<std::string>& command, const Trial& trial) {
-  TimedJob together(command, kRanks, TimedJob::kTogether);
-  TimedJob alone(command, kRanks, TimedJob::kEachAlone);
-  return Compare(together, alone, trial);
-}
-
-// python_of_bound: the same ratio of PyTorch's loop in Python, with the same libraries.
+// over_python: compared with two ranks of PyTorch's loop in Python, with its DDP.
 void BM_TrainTwoRanks(benchmark::State& state, const Trial& trial, double goal) {
   for (auto _ : state) {
-    const Rates rates = CostOfDdp({TRAINING_RANK, trial.model}, trial);
+    const std::vector<std::string> command = {TRAINING_RANK, trial.model};
+    TimedJob together(command, kRanks, TimedJob::kTogether);
+    TimedJob alone(command, kRanks, TimedJob::kEachAlone);
+    const Rates rates = Compare(together, alone, trial);
     AtLeast(state, "of_bound", rates.ratio, goal);
     state.counters["cpu_ratio"] = rates.cpu_ratio;
     state.counters["tokens_per_s"] = rates.a;
     state.counters["bound_tokens_per_s"] = rates.b;
     if (trial.pairs > 1 && HasPyTorch()) {  // not in a short run
-      const Rates python = CostOfDdp({kPython, TRAINING_RANK_PY, trial.model}, trial);
-      state.counters["python_of_bound"] = python.ratio;
-      state.counters["python_cpu_ratio"] = python.cpu_ratio;
+      TimedJob python({kPython, TRAINING_RANK_PY, trial.model}, kRanks, TimedJob::kTogether);
+      state.counters["over_python"] = Compare(together, python, trial).ratio;
     }
   }
 }
