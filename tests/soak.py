@@ -18,7 +18,7 @@ import figures  # noqa: E402
 
 EPILOG = """Trials:
   simulation      the simulator for MINUTES on each core, with seeds that were not run before
-  planted_bugs    the simulator finds each known bug, by 400 seeds that were not run before
+  planted_bugs    the simulator finds each known bug, by 2000 seeds that were not run before
   model           random jobs through the real programs for MINUTES, with seeds that were not run before
   interleaving    the client's threads in the orders of their accesses, with one more free switch
   kill_rank       1000 ranks are killed

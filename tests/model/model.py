@@ -104,7 +104,10 @@ class Model:
             self.attempt += 1
         elif op == "settle":
             # run.h: "Waits until all rows logged so far are durable"
-            for ring in self.processes[act["rank"]].rings.values():
+            process = self.processes[act["rank"]]
+            for (child, _), ring in process.rings.items():
+                if child in process.ended:
+                    continue  # it is gone, and may never have connected
                 ring.known = ring.known or durable
                 # Without new rows it does not wait for the next daemon.
                 ring.watched = ring.watched or (durable and len(ring.rows) > ring.rows_before)

@@ -134,18 +134,19 @@ bool Differ(const std::vector<Contribution>& some) {
                      [&some](const Contribution& one) { return !Same(one.value, some[0].value); });
 }
 
-// Tries each choice of one value per rank, without `left_out` of the ranks, until `fits` accepts
-// one. `chosen` is then that choice.
+// Tries each choice of one value per rank, without `left_out` of the ranks from the index
+// `required` on, until `fits` accepts one. `chosen` is then that choice.
 template <typename Fn>
 bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, size_t at,
-            size_t left_out, std::vector<Contribution>* chosen, const Fn& fits) {
+            size_t required, size_t left_out, std::vector<Contribution>* chosen, const Fn& fits) {
   if (at == ranks.size()) return left_out == 0 && fits(*chosen);
   for (const double value : ranks[at].second) {
     chosen->push_back({ranks[at].first, value});
-    if (Choose(ranks, at + 1, left_out, chosen, fits)) return true;
+    if (Choose(ranks, at + 1, required, left_out, chosen, fits)) return true;
     chosen->pop_back();
   }
-  return left_out > 0 && Choose(ranks, at + 1, left_out - 1, chosen, fits);
+  return left_out > 0 && at >= required &&
+         Choose(ranks, at + 1, required, left_out - 1, chosen, fits);
 }
 
 }  // namespace
@@ -268,8 +269,16 @@ void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
     };
     std::vector<Contribution> chosen;
     bool found = false;
-    for (size_t without = 0; !found && without <= ranks.size(); ++without) {
-      found = Choose(ranks, 0, without, &chosen, fits);
+    // First leaves out only ranks that may be missing. If two of three ranks are late and have equal
+    // values, no figures could also mean that the third one is left out.
+    const auto reliable =
+        static_cast<size_t>(std::count_if(ranks.begin(), ranks.end(), [&](const auto& rank) {
+          return late[rank.first] == 0 && !excused(rank.first);
+        }));
+    for (const size_t required : {reliable, size_t{0}}) {
+      for (size_t without = 0; !found && without + required <= ranks.size(); ++without) {
+        found = Choose(ranks, 0, required, without, &chosen, fits);
+      }
     }
     if (!found) {
       Wrong(run.run_id, ": the statistics of ", metric, " at step ", line.at("_step"),

@@ -27,6 +27,7 @@ plant(store_loop.cc ack_before_commit
   "return store_->Commit();"
   "for (size_t i = 0; @BUG@ && i < writes.size(); ++i) {
     if (writes[i].done) std::exchange(writes[i].done, nullptr)(statuses[i]);
+    writes[i].apply = [](auto&) { return absl::OkStatus(); };  // what it refers to may be gone
   }
   return store_->Commit();")
 plant(store_loop.cc commit_error_ignored
