@@ -12,7 +12,6 @@
 #include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/plot.h"
@@ -204,10 +203,9 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
-  const bool daemon_answers = !spools.empty() && FindDaemon(state_dir, globals.address).has_value();
   ASSIGN_OR_RETURN(query::RunReport report, query::ReportRun(*reader, run));
   RETURN_IF_ERROR(
-      CountRowsInSpools(std::move(spools), daemon_answers, *reader, absl::MakeSpan(&report, 1)));
+      CountRowsInSpools(std::move(spools), state_dir, *reader, absl::MakeSpan(&report, 1)));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   const PlotSize size = SizeOf(flags, terminal);
   query::DigestOptions options;

@@ -187,9 +187,9 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
   return left;
 }
 
-absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, bool daemon_answers,
+absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, const std::string& state_dir,
                                storage::StoreReader& reader, absl::Span<query::RunReport> reports) {
-  if (daemon_answers) {
+  if (storage::StateLock::Holder(state_dir) != 0) {
     std::erase_if(spools, [](const UnreadSpool& spool) { return spool.lives; });
   }
   for (query::RunReport& report : reports) {
