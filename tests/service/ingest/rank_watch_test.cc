@@ -361,9 +361,11 @@ TEST_F(RankWatchTest, CatchUpIgnoresLaterOrphans) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Hours(1));
   std::atomic<bool> stop = false;
   std::thread dying([&] {
-    for (uint64_t i = 10; !stop; ++i) {
+    constexpr uint64_t kAtOnce = 100;  // else a slow watch would find ever more rings in each scan
+    for (uint64_t i = 1000; !stop; ++i) {
       Leave(i, Ring(i));
-      absl::SleepFor(absl::Milliseconds(1));
+      do absl::SleepFor(absl::Milliseconds(1));
+      while (IsThere(i + 1 - kAtOnce) && !stop);
     }
   });
   for (const uint64_t incarnation : {1, 2, 3}) {
