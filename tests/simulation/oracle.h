@@ -145,9 +145,14 @@ class Oracle {
   using ByStep = std::map<int64_t, std::vector<double>>;
   std::map<uint32_t, ByStep> ValuesByRank(const std::string& metric,
                                           const std::vector<model::Stream>& streams) const;
-  std::map<int64_t, absl::Duration> KnownSince(const std::vector<model::Stream>& streams) const;
-  bool LoggedSince(absl::Duration known, const std::string& metric, uint32_t rank, int64_t step,
-                   const std::vector<model::Stream>& streams) const;
+  struct StepOfRun {
+    absl::Duration
+        since;  // when the daemon first knew the latest of the run's rings with this step
+    bool continued = false;  // one of these rings is not the run's first one
+  };
+  std::map<int64_t, StepOfRun> StepsOfRun(const std::vector<model::Stream>& streams) const;
+  bool IsRemembered(const StepOfRun& known, const std::string& metric, uint32_t rank, int64_t step,
+                    const std::vector<model::Stream>& streams) const;
   using Choices = std::vector<std::pair<uint32_t, std::vector<double>>>;  // values by rank
   Choices ChoicesFor(const std::string& metric, const model::Run& run, const Line& line,
                      const std::map<uint32_t, ByStep>& by_rank);

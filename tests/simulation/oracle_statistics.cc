@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "service/aggregate/stream_rows.h"
 #include "tests/simulation/number.h"
 #include "tests/simulation/oracle.h"
 
@@ -169,35 +170,46 @@ std::map<uint32_t, Oracle::ByStep> Oracle::ValuesByRank(
   return values;
 }
 
-// For each step: when the daemon first knew the latest of the run's own rings with a row at that
-// step.
-std::map<int64_t, absl::Duration> Oracle::KnownSince(
+// For each step at which the run's own rings have a row.
+std::map<int64_t, Oracle::StepOfRun> Oracle::StepsOfRun(
     const std::vector<model::Stream>& streams) const {
-  std::map<int64_t, absl::Duration> known;
+  std::map<int64_t, StepOfRun> steps;
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const model::Stream& stream : streams) {
+    if (stream.primary) first = std::min(first, stream.id);
+  }
   for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || !stream.primary) continue;
     for (const LoggedRow& row : ring->rows) {
-      absl::Duration& since = known.try_emplace(StepInRun(*ring, row), ring->known).first->second;
-      since = std::max(since, ring->known);
+      StepOfRun& known =
+          steps.try_emplace(StepInRun(*ring, row), StepOfRun{ring->known}).first->second;
+      known.since = std::max(known.since, ring->known);
+      known.continued |= stream.id != first;
     }
   }
-  return known;
+  return steps;
 }
 
-// Whether a process of the rank that was alive at `known` or later logged the metric at the step.
-bool Oracle::LoggedSince(absl::Duration known, const std::string& metric, uint32_t rank,
-                         int64_t step, const std::vector<model::Stream>& streams) const {
+// Whether a process of the rank that was alive when the daemon knew the step's ring, or later,
+// logged the metric at the step. Before a ring that continues the run, the daemon forgets all but
+// the last rows of the other ranks.
+bool Oracle::IsRemembered(const StepOfRun& known, const std::string& metric, uint32_t rank,
+                          int64_t step, const std::vector<model::Stream>& streams) const {
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
     const RingRecord* const ring = RingOf(stream);
-    if (ring == nullptr || ring->rank != rank || ring->ended < known) return false;
-    const auto stored =
-        static_cast<ptrdiff_t>(std::min<uint64_t>(stream.durable_seq, ring->rows.size()));
-    return std::any_of(ring->rows.begin(), ring->rows.begin() + stored, [&](const LoggedRow& row) {
-      return StepInRun(*ring, row) == step &&
-             std::any_of(row.numbers.begin(), row.numbers.end(),
-                         [&](const auto& number) { return number.first == metric; });
-    });
+    if (ring == nullptr || ring->rank != rank || ring->ended < known.since) return false;
+    const size_t stored = std::min<size_t>(stream.durable_seq, ring->rows.size());
+    const size_t forgotten =
+        known.continued ? stored - std::min(stored, aggregate::kMaxPassedRows) : 0;
+    const auto begin = ring->rows.begin();
+    return std::any_of(begin + static_cast<ptrdiff_t>(forgotten),
+                       begin + static_cast<ptrdiff_t>(stored), [&](const LoggedRow& row) {
+                         return StepInRun(*ring, row) == step &&
+                                std::any_of(
+                                    row.numbers.begin(), row.numbers.end(),
+                                    [&](const auto& number) { return number.first == metric; });
+                       });
   });
 }
 
@@ -226,14 +238,15 @@ Oracle::Choices Oracle::ChoicesFor(const std::string& metric, const model::Run& 
 // A line's figures must come from one value of each of two or more ranks that logged one at its
 // step. A line has them from the first one on at which these values differ. A replay before that
 // line may already have shown the difference. A rank is left out at most as often as its rows were
-// late. One exception: a process that had ended before the daemon knew the primary's ring may have
-// rows that the end of the run left uncounted.
+// late. Two exceptions, whose rows are left out uncounted: a process that had ended before the daemon
+// knew the primary's ring, since the run may have ended in between; and rows that the daemon had
+// forgotten when a later process of the primary continued the run.
 void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
                              const std::vector<model::Stream>& streams) {
   const std::vector<std::string> names = NamesFor(metric, run.settings);
   const bool on = !names.empty();
   const auto by_rank = ValuesByRank(metric, streams);
-  const auto known = KnownSince(streams);
+  const auto steps_of_run = StepsOfRun(streams);
   std::map<uint32_t, uint64_t> late;
   for (const model::Stream& stream : streams) {
     late[stream.key.rank] += stream.late_rows + (stream.primary ? 0 : stream.replayed_rows);
@@ -247,9 +260,10 @@ void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
     if (line.count("_step") == 0) continue;
     Choices ranks = ChoicesFor(metric, run, line, by_rank);
     const auto step = static_cast<int64_t>(NumberOf(line.at("_step")));
-    const auto since = known.find(step);
+    const auto known = steps_of_run.find(step);
     const auto excused = [&](uint32_t rank) {
-      return since != known.end() && !LoggedSince(since->second, metric, rank, step, streams);
+      return known != steps_of_run.end() &&
+             !IsRemembered(known->second, metric, rank, step, streams);
     };
     // Choose() leaves out the last ranks first. So if it may be either rank, it is the one with the
     // excuse.
