@@ -26,6 +26,7 @@ EPILOG = """Trials:
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
   many_runs       a store with 10,000 runs
   two_nodes       two nodes train while links are cut: to the W&B server for 30 s, between the nodes for 5 s; a node fails
+  killed_training two trainings are killed 20 times each, in their steps and in their starts
   fuzz            the fuzz targets, side by side, for MINUTES
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
@@ -220,7 +221,7 @@ class Soak:
 
 TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
           "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
-          "two_nodes": Soak.long_test,
+          "two_nodes": Soak.long_test, "killed_training": Soak.long_test,
           "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems, "gpt2": Soak.gpt2, "gpu_build": Soak.gpu_build}
 
 

@@ -10,20 +10,18 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/integration/node.h"
 #include "tests/support/absent.h"
 #include "tests/support/dead_port.h"
+#include "tests/trainer/resuming.h"
 
 namespace ranklog::testing {
 namespace {
 
-using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -35,104 +33,6 @@ constexpr size_t kNowhere = std::string::npos;
 // The port is released at once. Not --standalone: two torchruns of 1.13 on one machine would share
 // a store.
 std::string FreePort() { return std::to_string(DeadPort(DeadPort::kRefuses).number()); }
-
-class ResumeTest : public ::testing::Test {
- protected:
-  void SetUp() override { node_.Start(); }
-
-  ChildProcess::Options Environment() const {
-    ChildProcess::Options options;
-    options.environment = {{"RANKLOG_ADDRESS", node_.address()},
-                           {"RANKLOG_SPOOL_DIR", node_.spool_dir()},
-                           {"RANKLOG_START_DAEMON", "false"},
-                           {"RANKLOG_DESTINATIONS", "local"},
-                           {"OMP_NUM_THREADS", "1"}};
-    return options;
-  }
-  // 60 steps on a small text. An epoch is 17 steps of one rank, or 9 steps of two.
-  std::vector<std::string> Command(const std::string& name, std::vector<std::string> more) const {
-    std::vector<std::string> command = {RANKLOG_TRAIN};
-    const std::vector<std::pair<std::string, std::string>> defaults = {
-        {"--data", text_},
-        {"--steps", "60"},
-        {"--seq-len", "16"},
-        {"--batch-size", "4"},
-        {"--val-every", "7"},
-        {"--save-every", "5"},
-        {"--save-dir", dir_.File("out")},
-        {"--experiment-name", name}};
-    for (const auto& [flag, value] : defaults) {
-      if (std::find(more.begin(), more.end(), flag) == more.end())
-        command.insert(command.end(), {flag, value});
-    }
-    command.insert(command.end(), more.begin(), more.end());
-    return command;
-  }
-  Finished Train(const std::string& name, std::vector<std::string> more) const {
-    return RunToEnd(Command(name, std::move(more)), Environment());
-  }
-  Finished Ranklog(std::vector<std::string> args) const {
-    args.insert(args.begin(), RANKLOG_CLI);
-    args.insert(args.end(), {"--state-dir", node_.state_dir()});
-    return RunToEnd(args);
-  }
-  // The runs of an experiment, oldest first.
-  std::vector<json> Runs(const std::string& name) const {
-    std::vector<json> runs;
-    for (const json& run : json::parse(Ranklog({"runs", "--json"}).output))
-      if (run["name"] == name) runs.insert(runs.begin(), run);
-    return runs;
-  }
-  // Waits until the rows of all `starts` of a run exist.
-  void AwaitEnd(const std::string& run_id, size_t starts = 1) const {
-    EXPECT_TRUE(WaitFor([&] {
-      return node_.RunHasEnded(run_id) &&
-             node_.Reader()->Streams(node_.GetRun(run_id).id)->size() >= starts;
-    })) << run_id;
-  }
-  // The values that must be equal in all trainings: by step, as in the export.
-  std::map<int64_t, std::string> Curve(const std::string& run_id, int64_t last_step = 60) const {
-    EXPECT_TRUE(WaitFor([&] {
-      return node_.RunHasEnded(run_id) && node_.GetRun(run_id).last_step == last_step;
-    })) << run_id;
-    std::istringstream lines(Ranklog({"export", run_id}).output);
-    std::map<int64_t, std::string> curve;
-    for (std::string line; std::getline(lines, line);) {
-      const json row = json::parse(line);
-      std::string text;
-      for (const char* key : {"train/loss", "rank_max/train/loss", "train/lr", "train/grad_norm",
-                              "val/loss", "epoch"})
-        if (row.contains(key)) text += std::string(key) + "=" + row[key].dump() + " ";
-      EXPECT_TRUE(curve.emplace(row["_step"].get<int64_t>(), text).second) << line;
-    }
-    return curve;
-  }
-  void ExpectTheWholeCurve(const std::string& run_id, const std::map<int64_t, std::string>& whole) {
-    const std::map<int64_t, std::string> curve = Curve(run_id, static_cast<int64_t>(whole.size()));
-    EXPECT_THAT(curve, SizeIs(whole.size()));
-    for (const auto& [step, text] : whole)
-      EXPECT_EQ(curve.count(step) ? curve.at(step) : "absent", text) << "step " << step;
-    const json shown = json::parse(Ranklog({"show", run_id, "--json"}).output);
-    EXPECT_EQ(shown["metrics"]["train/loss"]["count"], whole.size());
-    const Finished verified = Ranklog({"verify", run_id});
-    EXPECT_EQ(verified.code, 0) << verified.output;
-  }
-  size_t Checkpoints(const std::string& name) const {
-    std::error_code error;
-    size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.File("out/" + name), error))
-      count += entry.path().extension() == ".safetensors";
-    return count;
-  }
-
-  Node node_;
-  const TempDir dir_;
-  const std::string text_ = [this] {
-    std::ofstream file(dir_.File("text"));
-    for (int i = 0; i < 90; ++i) file << "Line " << i * i << ": x\n";
-    return dir_.File("text");
-  }();
-};
 
 class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<const char*> {
  protected:
@@ -174,35 +74,6 @@ TEST_P(ResumeRanksTest, LossesMatchUninterruptedTraining) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2", "3"),
                          [](const auto& info) { return std::string("Of") + info.param; });
-
-TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
-  const std::vector<std::string> command = {"--nproc-per-node", "2", "--resume", "--steps", "120",
-                                            "--save-every",     "10"};
-  ASSERT_EQ(Train("whole", command).code, 0);
-  const auto whole = Curve(Runs("whole")[0]["run_id"], 120);
-  std::mt19937 random(20261123);  // the machine's timing is random as well
-  int killed_training = 0;
-  for (int kill = 0; kill < 10; ++kill) {
-    ChildProcess training(Command("killed", command), Environment());
-    const auto printed = [&](const char* text) { return training.Output().find(text) != kNowhere; };
-    const bool trains = kill % 2 == 0;  // else it starts
-    if (trains) {
-      ASSERT_TRUE(WaitFor([&] { return printed("\nstep "); })) << training.Output();
-    }
-    training.Wait(absl::Milliseconds(random() % (trains ? 150 : 400)));
-    killed_training += printed("\nstep ") && !printed("step 120/120");
-    training.Kill();  // the ranks die with their launcher
-  }
-  EXPECT_GE(killed_training, 3);
-  const Finished last = Train("killed", command);
-  ASSERT_EQ(last.code, 0) << last.output;
-  std::vector<json> runs = Runs("killed");
-  // A start that was killed before its run's id was in run.json has logged no row to that run.
-  std::erase_if(runs, [](const json& run) { return run["rows"] == 0; });
-  ASSERT_THAT(runs, SizeIs(1));
-  ExpectTheWholeCurve(runs[0]["run_id"], whole);
-  EXPECT_GT(runs[0]["replayed_rows"], 0);  // of the steps between a checkpoint and a kill
-}
 
 TEST_F(ResumeTest, RunIdIsStoredBeforeFirstRow) {
   node_.daemon().Signal(SIGSTOP);
