@@ -1,4 +1,5 @@
 #include <iostream>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -41,6 +42,8 @@ constexpr char kSyncFooter[] = R"(
 Without RUN, delivers every run that is not fully delivered. If a daemon is running, it delivers and this command
 waits. Without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts
 meanwhile, its daemon takes over. Interrupting this command loses nothing: the next sync continues.
+
+A run whose server has no key here waits, while the others are delivered.
 
 A run is set apart if its delivery crashed Ranklog twice in a row. It is tried once more if RUN names it.
 
@@ -123,10 +126,13 @@ class Sync {
 
   absl::Status StartPipeline() {
     if (pipeline_ == nullptr) return absl::OkStatus();
-    RETURN_IF_ERROR(CheckCredentials());
     ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
+    FindRunsWithoutKey(reports);
+    if (!without_key_.empty() && without_key_.size() == reports.size()) return KeyError();
     report_.IgnoreOldErrors(reports);
-    return pipeline_->Start(choice_.chosen());
+    std::set<int64_t> runs = choice_.chosen();
+    for (const auto& [run, why] : without_key_) runs.erase(run);
+    return pipeline_->Start(std::move(runs));
   }
 
   absl::Status Deliver() {
@@ -221,17 +227,18 @@ class Sync {
     return absl::OkStatus();
   }
 
-  absl::Status CheckCredentials() const {
-    ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
+  // These runs wait for a key, while the others are delivered.
+  void FindRunsWithoutKey(const std::vector<query::RunReport>& reports) {
+    without_key_.clear();
     for (const query::RunReport& report : reports) {
       for (const query::DestinationReport& destination : report.destinations) {
-        if (IsTracker(destination) && !destination.complete) {
-          RETURN_IF_ERROR(pipeline_->CheckCredentials(report.run, destination.kind));
-        }
+        if (!IsTracker(destination) || destination.complete) continue;
+        absl::Status found = pipeline_->CheckCredentials(report.run, destination.kind);
+        if (!found.ok()) without_key_.emplace(report.run.id, std::move(found));
       }
     }
-    return absl::OkStatus();
   }
+  const absl::Status& KeyError() const { return without_key_.begin()->second; }
 
   // Waits until everything is delivered, or nothing has changed for the timeout.
   absl::Status Wait() {
@@ -243,7 +250,12 @@ class Sync {
         return absl::DataLossError(
             absl::StrCat(StorePath(), " was removed or replaced; its undelivered rows are lost"));
       }
-      ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
+      ASSIGN_OR_RETURN(std::vector<query::RunReport> reports, choice_.Reports(*reader_));
+      if (pipeline_ != nullptr) {
+        std::erase_if(reports, [this](const query::RunReport& report) {
+          return without_key_.count(report.run.id) != 0;
+        });
+      }
       const SyncProgress current = ProgressOf(reports);
       // Once all rows are delivered, the ends of runs remain.
       progress.Update(current.done,
@@ -310,10 +322,12 @@ class Sync {
 
   // Ends the delivery, and prints its result. Returns an error unless everything is delivered.
   absl::Status Conclude() {
+    const bool lacks_key = pipeline_ != nullptr && !without_key_.empty();
     pipeline_.reset();
     lock_.reset();
     ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
-    return report_.Conclude(reports);
+    const absl::Status status = report_.Conclude(reports);
+    return lacks_key && !status.ok() ? KeyError() : status;
   }
 
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
@@ -326,10 +340,11 @@ class Sync {
   SyncChoice choice_;
   SyncReport report_;
   std::unique_ptr<storage::StoreReader> reader_;
-  FileIdentity file_;                         // the store that `reader_` has open
-  std::unique_ptr<storage::StateLock> lock_;  // null: a daemon holds the store and delivers
-  std::unique_ptr<SyncPipeline> pipeline_;    // set only with `lock_`
-  bool gave_way_ = false;                     // the store was passed to a daemon that started later
+  FileIdentity file_;                            // the store that `reader_` has open
+  std::unique_ptr<storage::StateLock> lock_;     // null: a daemon holds the store and delivers
+  std::unique_ptr<SyncPipeline> pipeline_;       // set only with `lock_`
+  std::map<int64_t, absl::Status> without_key_;  // runs, with the error that names the server
+  bool gave_way_ = false;  // the store was passed to a daemon that started later
   std::set<std::tuple<int64_t, std::string, bool>> handed_over_;  // requests to the daemon
 };
 

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -172,6 +174,48 @@ TEST(KeysTest, SyncKeepsTheKeyOfJob) {
 
 // A secret with a newline, an address without a scheme, and a page that is not a tracker's. None
 // makes the run local, and each run reports what is wrong.
+TEST(KeysTest, SyncDeliversRunsThatHaveAKey) {
+  const std::string key(40, 'k');
+  FakeWandb first, second;
+  Node node;
+  const std::map<std::string, std::string> no_key = {
+      {"HOME", node.state_dir()}, {"XDG_CONFIG_HOME", node.state_dir()}, {"NETRC", "/nonexistent"}};
+  node.StartWith(no_key);
+  for (const auto& [id, url] :
+       {std::pair("first", first.url()), std::pair("second", second.url())}) {
+    ChildProcess rank = node.StartRank(
+        id, 0, 0, 1, 1, {"10"}, {{"RANKLOG_DESTINATIONS", "wandb"}, {"WANDB_BASE_URL", url}});
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&, run = id] { return node.RunHasEnded(run); }));
+  }
+  ASSERT_EQ(node.Terminate(), 0);
+
+  ChildProcess::Options options;
+  options.environment = no_key;
+  options.unset = {"WANDB_API_KEY"};
+  const std::string credentials = node.state_dir() + "/credentials";
+  const auto add_key = [&](FakeWandb& wandb) {
+    std::ofstream(credentials, std::ios::app)
+        << "machine 127.0.0.1:" << wandb.port() << " login user password " << key << "\n";
+    ASSERT_EQ(chmod(credentials.c_str(), 0600), 0);
+  };
+  const auto sync = [&] {
+    return RunToEnd({RANKLOG_CLI, "--state-dir", node.state_dir(), "sync"}, options);
+  };
+  add_key(second);
+  const Finished partly = sync();
+  EXPECT_EQ(partly.code, 1);
+  EXPECT_THAT(partly.output, AllOf(HasSubstr("test:first  wandb  0 of 10 rows delivered, 10 left"),
+                                   HasSubstr("test:second  wandb  10 of 10 rows delivered\n"),
+                                   HasSubstr("no usable API key for " + first.url())));
+  EXPECT_TRUE(IsComplete(second, "second"));
+  add_key(first);
+  const Finished whole = sync();
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  EXPECT_TRUE(IsComplete(first, "first"));
+  EXPECT_THAT(second.run("second").history, SizeIs(10));
+}
+
 TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
