@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
@@ -101,12 +102,14 @@ def run(program, options, filter_):
         return {}
     if listed.returncode != 0 or not names:
         raise Failed(f"{program.name} lists no benchmarks, and ended with code {listed.returncode}")
-    # The program's own table goes to stderr, since stdout is for ours. A short run does not need it.
-    done = subprocess.run([program, f"--benchmark_out={out}", "--benchmark_out_format=json", *select], env=environment, text=True,
-                          stdout=subprocess.PIPE if options.short else sys.stderr, stderr=subprocess.STDOUT if options.short else None,
-                          timeout=LIMIT)
-    if done.returncode != 0:
-        raise Failed(f"{program.name} ended with code {done.returncode}\n{done.stdout or ''}".rstrip())
+    # The program's own table goes to stderr, since stdout is for ours. A short run shows it only if the program fails. It is not a
+    # pipe, because a process that the program left behind would hold it open.
+    with tempfile.TemporaryFile("w+") as table:
+        done = subprocess.run([program, f"--benchmark_out={out}", "--benchmark_out_format=json", *select], env=environment,
+                              stdout=table if options.short else sys.stderr, stderr=subprocess.STDOUT if options.short else None, timeout=LIMIT)
+        table.seek(0)
+        if done.returncode != 0:
+            raise Failed(f"{program.name} ended with code {done.returncode}\n{table.read()}".rstrip())
     results = {result["name"]: result for result in json.loads(out.read_text())["benchmarks"]}
     for name in names:
         result = results.get(name)

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ class Daemon {
     const std::string spools = SpoolDir();
     pid_ = fork();
     if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // Die() runs no destructor
       if (cpu >= 0) {
         cpu_set_t set;
         CPU_ZERO(&set);
@@ -83,7 +85,8 @@ class Daemon {
             "--spool-dir", spools.c_str(), "--log-level", "warn", nullptr);
       _exit(127);
     }
-    for (int i = 0; i < 1000 && !std::filesystem::exists(socket_); ++i) usleep(5000);
+    // A busy disk may take seconds for the first flush.
+    for (int i = 0; i < 12'000 && !std::filesystem::exists(socket_); ++i) usleep(5000);
     if (!std::filesystem::exists(socket_)) Die("ranklogd did not make " + socket_);
   }
   ~Daemon() { Stop(); }
