@@ -42,10 +42,10 @@ absl::Status FailureOfRankZero(const std::string& reason, int rank) {
 }
 
 // The reason of a failed write, and what to do.
-std::string WhyNotWritten(const absl::Status& status) {
+std::string WhyNotWritten(const absl::Status& status, int keep) {
   const bool full = absl::IsResourceExhausted(status);
-  return absl::StrCat(std::string(status.message()),
-                      full ? "; free space there, or resume with a smaller --keep" : "");
+  return absl::StrCat(std::string(status.message()), full ? "; free space there" : "",
+                      full && keep > 1 ? ", or resume with a smaller --keep" : "");
 }
 
 void Print(const std::string& text) { WriteMessage(absl::StrCat("ranklog-train: ", text, "\n")); }
@@ -144,7 +144,7 @@ absl::Status Saver::PrepareDirectory() {
     // Before the checkpoints move: a start after a kill at this point must not log to the earlier
     // run.
     const absl::Status written = WriteRunFile(directory_->path(), run_);
-    if (!written.ok()) return WhyNotWritten(written);
+    if (!written.ok()) return WhyNotWritten(written, options_->keep);
     if (resumed_) return std::string();
     const std::filesystem::path source = options_->init_from;
     std::error_code none;
@@ -220,7 +220,7 @@ void Saver::SettleRun(const std::string& run_id) {
   run_.run_id = run_id;
   run_.settled = true;
   const absl::Status written = WriteRunFile(directory_->path(), run_);
-  if (!written.ok()) Print(WhyNotWritten(written));
+  if (!written.ok()) Print(WhyNotWritten(written, options_->keep));
 }
 
 absl::StatusOr<int64_t> Saver::Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
@@ -306,11 +306,11 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
     if (directory_) expected_loss_ = std::min(expected_loss_, checkpoint.train_loss);
     return;
   }
-  const std::string lost =
-      absl::StrCat("cannot save the checkpoint of step ", step, ": ",
-                   status.ok() ? "rank 0 failed to write it" : WhyNotWritten(status), "; ",
-                   saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
-                                   : "no checkpoint exists yet");
+  const std::string lost = absl::StrCat(
+      "cannot save the checkpoint of step ", step, ": ",
+      status.ok() ? "rank 0 failed to write it" : WhyNotWritten(status, options_->keep), "; ",
+      saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
+                      : "no checkpoint exists yet");
   if (last) throw RankError(status.ok() ? RankError::kAnotherRank : RankError::kThisRank, lost);
   if (!status.ok()) Print(absl::StrCat(lost, ". Training continues"));
 }

@@ -1,6 +1,10 @@
 #include "service/cli/command.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -20,6 +24,8 @@ constexpr absl::Duration kClosing = absl::Seconds(2);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // If its ranks ended longer ago, the run waits for something else, such as a disk.
 constexpr absl::Duration kEndedJustNow = absl::Seconds(10);
+// A rank that dies before it attaches lives for a moment. An older ring waits for something else.
+constexpr auto kNew = std::chrono::minutes(1);
 
 // True if all ranks have ended recently but the run has not.
 absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& run) {
@@ -32,6 +38,12 @@ absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& r
     recently |= stream.ended_us > just_now;
   }
   return recently;
+}
+
+bool ChangedRecently(const std::string& path) {
+  std::error_code error;
+  const auto changed = std::filesystem::last_write_time(path, error);
+  return !error && std::filesystem::file_time_type::clock::now() - changed < kNew;
 }
 
 // Waits until a daemon has stored what dead ranks of the run left in their spools.
@@ -76,6 +88,19 @@ absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
   return absl::OkStatus();
 }
 
+void AwaitNewRuns(const Globals& globals) {
+  const absl::StatusOr<std::string> dir = globals.StateDir();
+  if (!dir.ok()) return;
+  for (const absl::Time deadline = SteadyNow() + kDaemonTakes;
+       SteadyNow() < deadline && storage::StateLock::Holder(*dir) != 0; absl::SleepFor(kPoll)) {
+    const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals, *dir);
+    const auto is_new = [](const UnreadSpool& spool) {
+      return spool.run == 0 && ChangedRecently(spool.path);
+    };
+    if (std::none_of(left.begin(), left.end(), is_new)) return;
+  }
+}
+
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run) {
   RETURN_IF_ERROR(AwaitSpools(globals, reader, run));
@@ -91,6 +116,7 @@ absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
   // The run may be only in a spool, as in `./train && ranklog show latest`.
   WarnOfUnreadRows(globals);
+  AwaitNewRuns(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, query::SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);

@@ -31,14 +31,18 @@ absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run);
 
+// Waits up to kDaemonTakes while a daemon has yet to take the ring of a rank that died before it
+// attached: the store may lack its run.
+void AwaitNewRuns(const Globals& globals);
+
 // RUN and --project of the subcommands for one run.
 struct RunArgument {
   std::string text;
   std::string project;
 
   void AddTo(Options& options);
-  // The selected run; see SelectRun() for the errors. Waits for its end like AwaitEnd(), so that
-  // `./train && ranklog show latest` shows the whole run.
+  // The selected run; see SelectRun() for the errors. Waits like AwaitNewRuns() and AwaitEnd(), so
+  // that `./train && ranklog show latest` shows the whole run.
   absl::StatusOr<model::Run> Find(const Globals& globals, storage::StoreReader& reader) const;
 };
 

@@ -133,6 +133,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   WarnOfUnreadRows(globals);
+  AwaitNewRuns(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);

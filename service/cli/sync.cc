@@ -102,8 +102,10 @@ class Sync {
     absl::Status status = Deliver();
     if (status.ok()) status = DeliverTheRest();
     status.Update(Conclude());  // also lists the runs of a delivery that could not begin
+    const absl::Status taken = spools_.CheckAllTaken();
+    if (!status.ok() && !taken.ok()) std::cerr << "ranklog: " << taken.message() << "\n";
     RETURN_IF_ERROR(status);
-    RETURN_IF_ERROR(spools_.CheckAllTaken());
+    RETURN_IF_ERROR(taken);
     if (choice_.chosen().empty()) std::cout << "nothing waits to be delivered\n";
     return absl::OkStatus();
   }

@@ -326,7 +326,16 @@ TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
               AllOf(HasSubstr(text), HasSubstr("; run: " + ranklog + " stop; " + advice),
                     Not(HasSubstr("nothing waits"))));
   EXPECT_THAT(doctor(), AllOf(HasSubstr(text), HasSubstr(ranklog + " stop; " + advice)));
+  const Finished runs = RunToEnd({RANKLOG_CLI, "runs", "--state-dir", node_.state_dir()}, options_);
+  EXPECT_THAT(runs.output, HasSubstr("1 spool has rows that no daemon of this directory takes: to "
+                                     "see why, run `" +
+                                     ranklog + " doctor`"));
   EXPECT_EQ(node_.Terminate(), 0);
+  const int port = wandb_->port();
+  wandb_.reset();
+  EXPECT_THAT(Sync({"--to", "wandb", "first", "--timeout", "500ms"}).output,
+              AllOf(HasSubstr("300 left"), HasSubstr(text), HasSubstr("not all rows are deliv")));
+  wandb_ = std::make_unique<FakeWandb>(port);
   EXPECT_THAT(Sync({}).output,
               AllOf(HasSubstr(text), HasSubstr(advice), Not(HasSubstr(" stop; "))));
   options_.environment["RANKLOG_ADDRESS"] = elsewhere;

@@ -256,6 +256,20 @@ TEST_F(VerifyTest, WaitsUntilDaemonReadSpoolOfForkedChild) {
   EXPECT_EQ(report["spools"]["rows"], 0);
 }
 
+// The rank died before it attached, so the store does not know its run.
+TEST_F(VerifyTest, WaitsForRunThatIsOnlyInSpool) {
+  RunJob("local");
+  node_.daemon().Signal(SIGSTOP);
+  ChildProcess rank = node_.StartRank("new", 0, 0, 1, 1, {"100", "kill"});
+  ASSERT_EQ(rank.Wait(), -SIGKILL) << rank.Output();
+  node_.daemon().Signal(SIGCONT);
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  const Finished finished = RunToEnd(
+      {RANKLOG_CLI, "verify", "latest", "--json", "--state-dir", node_.state_dir()}, options_);
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_EQ(json::parse(finished.output)["run_id"], "new");
+}
+
 TEST_F(VerifyTest, UnreadSpoolFailsOnlyItsOwnRun) {
   ChildProcess first =
       node_.StartRank("job", 0, 0, 1, 1, {"200"}, {{"RANKLOG_DESTINATIONS", "local"}});

@@ -19,6 +19,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/spool_files.h"
+#include "service/cli/node/stranded_spools.h"
 #include "service/cli/node/sync_pipeline.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
@@ -263,6 +264,11 @@ void WarnOfUnreadRows(const Globals& globals) {
   }
   if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
     std::cerr << unaggregated << ": " << HowToAggregate(globals) << "\n";
+  }
+  if (const size_t stranded = FindStrandedSpools(globals, *state_dir).size(); stranded > 0) {
+    std::cerr << Counted(stranded, "spool") << (stranded == 1 ? " has" : " have")
+              << " rows that no daemon of this directory takes: to see why, run `"
+              << globals.Command("doctor") << "`\n";
   }
 }
 
