@@ -21,6 +21,8 @@
 //   exec-other        runs a program that only waits
 //   refused           calls Finish(), logs 3 rows and 4 by another thread, and kills itself
 //   fork              a forked child logs 50 rows and calls _exit(); then calls Finish()
+//   family            after "early": a forked child logs "brief" at steps 100 to 149 and ends, another
+//                     logs "side" at steps 150 to 199; all wait for a daemon, then calls Finish()
 //   threads           six times, eight threads log the next 100 steps each; then 30 threads, one
 //                     after the other, log steps 0 to 9, which is late. Code 4: a row was refused;
 //                     5: more than 20 rings are left
@@ -35,6 +37,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -107,6 +110,26 @@ void FinishAfterAChild(ranklog::Run run) {
   exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
+void FinishWithChildren(ranklog::Run run) {
+  const pid_t brief = fork();
+  if (brief == 0) {
+    LogByThread(run, "brief", 100, 150);
+    _exit(0);
+  }
+  waitpid(brief, nullptr, 0);
+  const pid_t side = fork();
+  if (side == 0) {
+    LogByThread(run, "side", 150, 200);
+    _exit(run.Flush(std::chrono::minutes(1)) == ranklog::FlushResult::kDurable ? 0 : 1);
+  }
+  std::cout << "forked" << std::endl;
+  if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) exit(1);
+  int status = 0;
+  waitpid(side, &status, 0);
+  if (status != 0) exit(1);
+  exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
+}
+
 void End(const std::string& how, char** argv) {
   if (how == "segfault") {
     void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -153,6 +176,7 @@ int Train(bool early, int argc, char** argv) {
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
   if (std::string(argv[1]) == "refused") LogAfterFinish(std::move(run));
   if (std::string(argv[1]) == "fork") FinishAfterAChild(std::move(run));
+  if (std::string(argv[1]) == "family") FinishWithChildren(std::move(run));
   End(argv[1], argv);
   return 0;
 }

@@ -285,7 +285,8 @@ TEST_F(VerifyTest, UnreadSpoolFailsOnlyItsOwnRun) {
   const auto in_spools = [&](const std::string& command) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--json", "--state-dir", node_.state_dir()}, options_);
-    return json::parse(finished.output)[0]["in_spools"];
+    // A message on stderr precedes the list.
+    return json::parse(finished.output.substr(finished.output.find("[\n")))[0]["in_spools"];
   };
   leave_spool("other");
   EXPECT_EQ(VerifyJson(0)["spools"]["rows"], 0);

@@ -160,7 +160,7 @@ Orphans::StartKey Orphans::StartOf(const model::Session& session) {
   return {session.stream.project, launch.given_id, launch.id, launch.restart, launch.requeue};
 }
 
-absl::StatusOr<Orphans::Found> Orphans::Read(const OrphanRing& left) const {
+absl::StatusOr<Orphans::Found> Orphans::Read(const OrphanRing& left) {
   v1::Hello hello;
   if (!hello.ParseFromString(left.ring.hello())) {
     return absl::DataLossError("its Hello is unreadable");
@@ -172,10 +172,10 @@ absl::StatusOr<Orphans::Found> Orphans::Read(const OrphanRing& left) const {
   return Found{&left, std::move(session), Birth()};
 }
 
-absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
+absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found, bool lives) {
   model::Session session = found.session;
   session.first_seq = found.left->ring.FirstSeq();
-  session.left = true;
+  session.left = !lives;
   ResolveDestinations(context_.credentials, &session);
   model::Stream stream;
   context_.registry->BeginAttaching({.key = session.stream,
@@ -255,7 +255,7 @@ void Orphans::Adopt(
                                                   next.session.launch.process)) {
       continue;  // the next scan finds it again
     }
-    absl::StatusOr<Attached> now = Attach(next);
+    absl::StatusOr<Attached> now = Attach(next, /*lives=*/false);
     if (now.ok()) {
       attached.push_back(*std::move(now));
       continue;
@@ -268,6 +268,37 @@ void Orphans::Adopt(
     between();
     if (!EndDead(each.live)) return;
   }
+}
+
+Orphans::LivingRing Orphans::Describe(const OrphanRing& living) {
+  const absl::StatusOr<Found> found = Read(living);
+  if (!found.ok()) return {};
+  return {living.file->path(), found->session.launch.process, found->session.identity.pid};
+}
+
+std::vector<model::StreamKey> Orphans::AttachForked(const std::vector<OrphanRing>& left,
+                                                    const std::vector<LivingRing>& living) {
+  std::map<std::string, std::set<int64_t>> pids;  // by process
+  for (const LivingRing& ring : living) pids[ring.process].insert(ring.pid);
+  for (const OrphanRing& ring : left) {
+    const LivingRing dead = Describe(ring);
+    pids[dead.process].insert(dead.pid);
+  }
+  std::vector<model::StreamKey> attached;
+  for (const LivingRing& ring : living) {
+    if (ring.process.empty() || pids[ring.process].size() < 2) continue;
+    auto file = RingFile::OpenLeft(ring.path);
+    if (!file.ok()) continue;
+    auto reader = SpoolReader::Open((*file)->fd());
+    if (!reader.ok()) continue;
+    const OrphanRing opened = {*std::move(file), *std::move(reader)};
+    const absl::StatusOr<Found> found = Read(opened);
+    if (!found.ok() || found->session.launch.process != ring.process) continue;
+    if (context_.registry->MustWaitForPredecessor(found->session.stream, ring.process)) continue;
+    const absl::StatusOr<Attached> now = Attach(*found, /*lives=*/true);
+    if (now.ok()) attached.push_back(now->live.key);
+  }
+  return attached;
 }
 
 bool Orphans::Known(const model::StreamKey& key, const SpoolReader& ring) {

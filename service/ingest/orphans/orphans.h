@@ -26,7 +26,7 @@ namespace ranklog::ingest {
 // The caller decides which ranks are dead. Not thread-safe. Blocks until the rows are durable.
 class Orphans {
  public:
-  // A ring without a live stream.
+  // A ring without a stream.
   struct OrphanRing {
     std::shared_ptr<const RingFile> file;
     SpoolReader ring;
@@ -55,6 +55,18 @@ class Orphans {
       const std::vector<OrphanRing>& left,
       const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,
       const std::function<void()>& between = [] {});
+  // A ring without a stream whose process is alive. Without a descriptor, because there may be many.
+  struct LivingRing {
+    std::string path;
+    std::string process;  // Launch::process, which forked children inherit
+    int64_t pid = 0;
+  };
+  static LivingRing Describe(const OrphanRing& living);
+  // Attaches those of `living` whose process and its forked children have several rings in `living`
+  // and `left`. Call it before Adopt(left): a step of the run must not be closed by one of these
+  // processes before the others have connected. Returns the attached streams.
+  std::vector<model::StreamKey> AttachForked(const std::vector<OrphanRing>& left,
+                                             const std::vector<LivingRing>& living);
 
  private:
   // When a process called Init(). Within a boot by the monotonic boot clock, which nobody can set.
@@ -80,8 +92,9 @@ class Orphans {
 
   static void SetBirths(std::vector<Found>* all);
   static StartKey StartOf(const model::Session& session);
-  absl::StatusOr<Found> Read(const OrphanRing& left) const;
-  absl::StatusOr<Attached> Attach(const Found& found);
+  static absl::StatusOr<Found> Read(const OrphanRing& left);
+  // `lives`: its process does, and connects later.
+  absl::StatusOr<Attached> Attach(const Found& found, bool lives);
   // Ends the streams of `attached` that match `predicate`, and removes them from `attached`. False:
   // see EndDead().
   bool EndMatching(const std::function<bool(const Attached&)>& predicate,

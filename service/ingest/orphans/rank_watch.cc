@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
@@ -90,16 +91,17 @@ void RankWatch::Run() {
   while (true) {
     const absl::Time now = SteadyNow();
     // Suspects get their full confirmation time, even if somebody waits.
-    std::vector<Orphans::OrphanRing> left;
+    Rings rings;
     if (now >= next_scan || (suspects_.empty() && AnyAwaitsScan())) {
       RecordScan(now);
-      left = Scan(now);  // before the sweep: Scan() finds rings of live streams
+      rings = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
     Sweep(now);  // before Adopt(): these streams are older than the rings found
+    AttachForked(rings, now);
     orphans_.Adopt(
-        left,
+        rings.left,
         [this](const Orphans::OrphanRing& ring, const absl::Status& why) {
           IgnoreRing(*ring.file, why);
         },
@@ -200,24 +202,23 @@ bool RankWatch::IsDead(const LiveStream& live, absl::Time now) const {
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
-std::vector<Orphans::OrphanRing> RankWatch::Scan(absl::Time now) {
+RankWatch::Rings RankWatch::Scan(absl::Time now) {
   FAULT_POINT("scan");
   const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
-  std::vector<Orphans::OrphanRing> left;
+  Rings rings;
   std::vector<std::string> dirs = options_.spool_dirs;
   if (context_.spool_dirs != nullptr) {
     for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
   }
   for (const std::string& dir : dirs) {
-    for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &left);
+    for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &rings);
   }
-  return left;
+  return rings;
 }
 
 void RankWatch::Examine(const std::string& path, absl::Time now,
-                        const std::map<FileId, absl::Time>& suspected,
-                        std::vector<Orphans::OrphanRing>* left) {
+                        const std::map<FileId, absl::Time>& suspected, Rings* rings) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
@@ -233,18 +234,40 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   if (!ring.ok()) return IgnoreRing(**file, ring.status());
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
-  if (live || (*file)->locked()) return;  // Sweep() handles it, or its rank is about to attach
+  if (live) return;  // Sweep() handles it
   if (!IsForDaemonAt(options_.socket_path, *ring)) return;
   const auto same = [&id](const Orphans::OrphanRing& other) {
     return FileId(other.file->device(), other.file->inode()) == id;
   };
-  if (std::any_of(left->begin(), left->end(), same)) return;  // its directory has two names
+  if (std::any_of(rings->left.begin(), rings->left.end(), same))
+    return;  // two names of a directory
+  if ((*file)->locked()) {
+    rings->living.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
+    return;
+  }
   const auto before = suspected.find(id);
-  if (before == suspected.end() || left->size() >= kMaxLeft) {
+  if (before == suspected.end() || rings->left.size() >= kMaxLeft) {
     suspects_[id] = before == suspected.end() ? now : before->second;
     return;
   }
-  left->push_back({*std::move(file), *std::move(ring)});
+  rings->left.push_back({*std::move(file), *std::move(ring)});
+}
+
+void RankWatch::AttachForked(const Rings& rings, absl::Time now) {
+  for (const model::StreamKey& key : orphans_.AttachForked(rings.left, rings.living)) {
+    expected_[key] = now;
+  }
+  std::erase_if(expected_, [&](const auto& expected) {
+    const auto& [key, since] = expected;
+    const absl::optional<LiveStream> live = context_.registry->Find(key);
+    if (!live || live->attachment != 0) return true;
+    if (now - since < options_.attach_grace) return false;
+    const absl::Status passed = context_.store->SubmitAndWait([&](storage::Store& store) {
+      return store.SetProgress(live->id, std::numeric_limits<int64_t>::max() / 2);
+    });
+    if (passed.ok()) context_.run_changed(live->run);
+    return passed.ok();
+  });
 }
 
 void RankWatch::IgnoreRing(const RingFile& file, const absl::Status& why) {

@@ -53,7 +53,8 @@ class WakeEvent {
 //
 // At the start and every few seconds, it scans the spool directories for rings whose rank never
 // attached. Such rings are from a time without a daemon, or from forked children that could not
-// connect. A user may have several daemons that scan the same directories. Each takes the rings
+// connect. It attaches a live rank that forked, and its live children, by their rings, because a
+// step of their run must not be closed before all of them have connected. A user may have several daemons that scan the same directories. Each takes the rings
 // that name its address, and rings that name none.
 class RankWatch {
  public:
@@ -73,7 +74,8 @@ class RankWatch {
     // A process that released its ring has this long to connect again. A process that closes all of
     // its descriptors loses lock and connection too, but continues.
     absl::Duration release_grace = absl::Seconds(2);
-    // After the daemon's start, a live stream whose ring is not found has this long to attach.
+    // After the daemon's start, a live stream whose ring is not found has this long to attach. The
+    // same for a forked child that was attached by its ring: the run waits so long for its rows.
     absl::Duration attach_grace = absl::Seconds(15);
   };
 
@@ -114,12 +116,19 @@ class RankWatch {
   // The process runs, but has released the ring.
   static bool HasReleasedRing(const LiveStream& live);
 
-  // Returns the rings to adopt. Offers rings of live streams to these streams.
-  std::vector<Orphans::OrphanRing> Scan(absl::Time now);
-  // Adds an unlocked ring to `left` if it was unlocked at the previous scan too.
+  struct Rings {
+    std::vector<Orphans::OrphanRing> left;    // to adopt
+    std::vector<Orphans::LivingRing> living;  // of ranks that are about to attach
+  };
+  // Returns the rings without a stream. Offers rings of live streams to these streams.
+  Rings Scan(absl::Time now);
+  // Adds a locked ring to `living`, and an unlocked one to `left` if it was unlocked at the
+  // previous scan too.
   void Examine(const std::string& path, absl::Time now,
-               const std::map<FileId, absl::Time>& suspected,
-               std::vector<Orphans::OrphanRing>* left);
+               const std::map<FileId, absl::Time>& suspected, Rings* rings);
+  // Attaches by their rings the ranks that forked, and their children. Runs no longer wait for
+  // those that did not connect in time.
+  void AttachForked(const Rings& rings, absl::Time now);
   void IgnoreRing(const RingFile& file, const absl::Status& why);
 
   const IngestContext& context_;
@@ -135,7 +144,8 @@ class RankWatch {
   std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
   // Rings of processes that released them and still run. Read again when the process ends.
   std::map<FileId, std::shared_ptr<const Peer>> kept_;
-  std::set<FileId> ignored_;  // unreadable rings; logged once each
+  std::set<FileId> ignored_;                         // unreadable rings; logged once each
+  std::map<model::StreamKey, absl::Time> expected_;  // attached by their rings, and since when
   absl::Mutex mutex_;
   SteadyWait changed_;  // used with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;

@@ -123,6 +123,26 @@ class RankWatchTest : public ::testing::Test {
     std::ofstream(unfinished, std::ios::binary) << ring.bytes();
     std::filesystem::rename(unfinished, RingPath(incarnation));
   }
+  // Locks a ring like its rank, until the descriptor is closed.
+  UniqueFd Lock(uint64_t incarnation) const {
+    UniqueFd rank(open(RingPath(incarnation).c_str(), O_RDWR | O_CLOEXEC));
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    EXPECT_EQ(fcntl(rank.get(), F_OFD_SETLK, &lock), 0);
+    return rank;
+  }
+  // Leaves a ring of one process of job 1, which has forked.
+  void LeaveForked(uint64_t incarnation, int64_t pid) const {
+    v1::Hello hello = HelloOf(incarnation);
+    hello.mutable_stream()->set_job_id(Job(1));
+    hello.mutable_identity()->set_pid(pid);
+    hello.mutable_launch()->set_id("launch");
+    hello.mutable_launch()->set_process("process@1");
+    RingImage ring = Ring(incarnation);
+    ring.Hello(hello.SerializeAsString());
+    Leave(incarnation, ring);
+  }
   bool IsThere(uint64_t incarnation) const {
     return std::filesystem::exists(RingPath(incarnation));
   }
@@ -290,17 +310,50 @@ TEST_F(RankWatchTest, FinishedRingFinishesTheRank) {
 TEST_F(RankWatchTest, LockedRingWaitsForRelease) {
   Leave(1, Ring(1));
   {
-    const UniqueFd rank(open(RingPath(1).c_str(), O_RDWR | O_CLOEXEC));
-    struct flock lock = {};
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
-    ASSERT_EQ(fcntl(rank.get(), F_OFD_SETLK, &lock), 0);
+    const UniqueFd rank = Lock(1);
     Watch();
     ExpectItLooksOn(2);
     EXPECT_TRUE(IsThere(1));
     EXPECT_EQ(StreamOf(1).id, 0);
   }
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+}
+
+// Otherwise the rows of the child would close steps that its parent has logged as well.
+TEST_F(RankWatchTest, LiveParentIsAttachedBeforeItsDeadChildIsDrained) {
+  LeaveForked(1, /*pid=*/100);
+  UniqueFd parent = Lock(1);
+  LeaveForked(2, /*pid=*/101);
+  std::vector<model::Stream> streams = TakeWhatIsLeft();
+  ASSERT_EQ(streams.size(), 2u);
+  EXPECT_EQ(streams[0].key.incarnation, 1u);
+  EXPECT_EQ(streams[0].state, model::StreamState::kLive);
+  EXPECT_EQ(streams[0].durable_seq, 0u);
+  EXPECT_EQ(streams[1].key.incarnation, 2u);
+  EXPECT_NE(streams[1].state, model::StreamState::kLive);
+  EXPECT_EQ(streams[1].durable_seq, 2u);
+  EXPECT_TRUE(IsThere(1));
+  parent = UniqueFd();  // it dies, and was never connected
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+}
+
+TEST_F(RankWatchTest, LiveRankThatDidNotForkAttachesByItself) {
+  LeaveForked(1, /*pid=*/100);
+  LeaveForked(2, /*pid=*/100);  // of another thread
+  const UniqueFd first = Lock(1), second = Lock(2);
+  Watch();
+  ExpectItLooksOn(3);
+  EXPECT_EQ(StreamOf(1).id, 0);
+}
+
+TEST_F(RankWatchTest, RunWaitsOnlySomeTimeForAForkedChildThatDoesNotConnect) {
+  LeaveForked(1, /*pid=*/100);
+  LeaveForked(2, /*pid=*/101);
+  const UniqueFd parent = Lock(1), child = Lock(2);
+  Watch(/*attach_grace=*/absl::Milliseconds(20));
+  EXPECT_TRUE(WaitFor([&] { return StreamOf(1).passed_step > int64_t{1} << 60; }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kLive);
 }
 
 TEST_F(RankWatchTest, DrainsRingOfLiveStoredStream) {
