@@ -106,7 +106,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   ASSIGN_OR_RETURN(overview.runs,
                    query::ReportRuns(*reader, overview.daemon ? overview.daemon->stopped_runs
                                                               : query::StoppedRuns()));
-  RETURN_IF_ERROR(CountRowsInSpools(std::move(spools), overview.state_dir, *reader,
+  RETURN_IF_ERROR(CountRowsInSpools(globals, overview.state_dir, std::move(spools), *reader,
                                     absl::MakeSpan(overview.runs)));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
   overview.damaged_rings = DamagedRings(overview.state_dir);

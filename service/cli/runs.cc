@@ -142,7 +142,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
       std::vector<query::RunReport> reports,
       query::ReportRuns(*reader, daemon ? daemon->stopped_runs : query::StoppedRuns()));
   RETURN_IF_ERROR(
-      CountRowsInSpools(std::move(spools), state_dir, *reader, absl::MakeSpan(reports)));
+      CountRowsInSpools(globals, state_dir, std::move(spools), *reader, absl::MakeSpan(reports)));
   std::erase_if(reports, [&](const query::RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);

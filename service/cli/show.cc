@@ -204,8 +204,8 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
   ASSIGN_OR_RETURN(query::RunReport report, query::ReportRun(*reader, run));
-  RETURN_IF_ERROR(
-      CountRowsInSpools(std::move(spools), state_dir, *reader, absl::MakeSpan(&report, 1)));
+  RETURN_IF_ERROR(CountRowsInSpools(globals, state_dir, std::move(spools), *reader,
+                                    absl::MakeSpan(&report, 1)));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   const PlotSize size = SizeOf(flags, terminal);
   query::DigestOptions options;

@@ -106,6 +106,12 @@ class Sync {
     if (!status.ok() && !taken.ok()) std::cerr << "ranklog: " << taken.message() << "\n";
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(taken);
+    if (const std::string left = UnaggregatedRowsText(state_dir_); !left.empty()) {
+      return absl::UnavailableError(
+          absl::StrCat(left,
+                       ", because the end of a rank is unknown; a daemon settles it within 20 "
+                       "seconds: ranklogd --background"));
+    }
     if (choice_.chosen().empty()) std::cout << "nothing waits to be delivered\n";
     return absl::OkStatus();
   }

@@ -299,6 +299,25 @@ TEST_F(SyncTest, LiveRankWithoutDaemonIsReported) {
   EXPECT_EQ(ranklog({"sync"}).code, 0);
 }
 
+// The node lost power, for example. Only a daemon waits long enough for the rank to come back.
+TEST_F(SyncTest, RowsThatNoRunHasYetAreReported) {
+  node_.Start();
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows), "stay"},
+                                      {{"RANKLOG_DESTINATIONS", "local"}});
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows == uint64_t{kSyncRows - 1}; }));
+  node_.Kill();
+  rank.Kill();
+  std::filesystem::remove_all(node_.spool_dir());
+  const Finished sync = Sync({});
+  EXPECT_EQ(sync.code, 1);
+  EXPECT_THAT(sync.output, AllOf(HasSubstr("1 row of job is stored, but not in its run yet"),
+                                 HasSubstr("within 20 seconds: ranklogd --background")));
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(Sync({}).code, 0);
+  EXPECT_EQ(node_.GetRun("job").rows, uint64_t{kSyncRows});
+}
+
 // A typing error in the rank's RANKLOG_ADDRESS, for example.
 TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
   node_.Start();

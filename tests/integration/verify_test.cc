@@ -318,6 +318,10 @@ TEST_F(VerifyTest, RowsInSpoolOfLiveRankAreNotThere) {
   counting.LogMore(50);
   ASSERT_TRUE(counting.WaitForReturned(150));
   EXPECT_EQ(VerifyJson(1)["spools"]["rows"], 50);
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  EXPECT_THAT(RunToEnd({RANKLOG_CLI, "runs", "--state-dir", node_.state_dir()}, options_).output,
+              HasSubstr("50 rows of job are only in spools"))
+      << "the daemon does not answer";
   node_.daemon().Signal(SIGCONT);
   EXPECT_EQ(counting.Finish(), 0);
   EXPECT_EQ(VerifyJson(0)["ranks"][0]["rows"], 150);

@@ -121,6 +121,13 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
   });
 }
 
+// Whether a daemon of this directory runs, and is not known to hang.
+bool DaemonTakesRows(const Globals& globals, const std::string& state_dir) {
+  const int64_t pid = storage::StateLock::Holder(state_dir);
+  return pid != 0 && (FindDaemon(state_dir, globals.address).has_value() ||
+                      TimedOutAddress(pid, globals.address).empty());
+}
+
 }  // namespace
 
 absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
@@ -188,9 +195,10 @@ std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::str
   return left;
 }
 
-absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, const std::string& state_dir,
-                               storage::StoreReader& reader, absl::Span<query::RunReport> reports) {
-  if (storage::StateLock::Holder(state_dir) != 0) {
+absl::Status CountRowsInSpools(const Globals& globals, const std::string& state_dir,
+                               std::vector<UnreadSpool> spools, storage::StoreReader& reader,
+                               absl::Span<query::RunReport> reports) {
+  if (AnyLives(spools) && DaemonTakesRows(globals, state_dir)) {
     std::erase_if(spools, [](const UnreadSpool& spool) { return spool.lives; });
   }
   for (query::RunReport& report : reports) {

@@ -56,9 +56,11 @@ absl::StatusOr<std::vector<UnreadSpool>> SpoolsOfRun(const std::vector<UnreadSpo
                                                      const model::Run& run);
 
 // Sets RunReport::in_spools. `spools` must have been found before the reports were made. While a
-// daemon holds `state_dir`, rows of live ranks do not count: each rank has some on their way to it.
-absl::Status CountRowsInSpools(std::vector<UnreadSpool> spools, const std::string& state_dir,
-                               storage::StoreReader& reader, absl::Span<query::RunReport> reports);
+// daemon holds `state_dir` and does not hang, rows of live ranks do not count: each rank has some
+// on their way to it.
+absl::Status CountRowsInSpools(const Globals& globals, const std::string& state_dir,
+                               std::vector<UnreadSpool> spools, storage::StoreReader& reader,
+                               absl::Span<query::RunReport> reports);
 
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
