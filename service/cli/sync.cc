@@ -54,7 +54,8 @@ RUN names it.
 
 Exit code 0: all rows are delivered, except those of local runs that were not named. 1: rows are left; each run is
 listed with its number of rows and the reason. Also 1 if rows are in a spool that no daemon reads: that of a running
-rank without a daemon, or one that no daemon here can take, which is named with what to do.
+rank without a daemon, or one that no daemon here can take, which is named with what to do. Also 1 if stored rows
+wait for the end of a rank, which only a daemon can find out.
 
 Examples:
   ranklog sync

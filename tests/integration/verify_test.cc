@@ -70,6 +70,15 @@ class VerifyTest : public ::testing::Test {
     EXPECT_EQ(report["ok"], code == 0);
     return report;
   }
+  // Waits until the daemon has stored the 100 rows of `counting`. Then stops it, and 50 more rows
+  // stay in the spool.
+  void LeaveFiftyInSpool(CountingJob& counting) {
+    ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
+    ASSERT_TRUE(WaitFor([&] { return counting.Stream().durable_seq == 100; }));
+    node_.daemon().Signal(SIGSTOP);
+    counting.LogMore(50);
+    ASSERT_TRUE(counting.WaitForReturned(150));
+  }
   void Tamper(const std::function<void(std::vector<std::string>&)>& change) {
     wandb_->Tamper("job", [&](FakeWandb::Run& run) { change(run.history); });
   }
@@ -312,11 +321,7 @@ TEST_F(VerifyTest, UnreadSpoolFailsOnlyItsOwnRun) {
 
 TEST_F(VerifyTest, RowsInSpoolOfLiveRankAreNotThere) {
   CountingJob counting(node_, "job", 100, {{"RANKLOG_DESTINATIONS", "local"}});
-  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
-  ASSERT_TRUE(WaitFor([&] { return counting.Stream().durable_seq == 100; }));
-  node_.daemon().Signal(SIGSTOP);
-  counting.LogMore(50);
-  ASSERT_TRUE(counting.WaitForReturned(150));
+  ASSERT_NO_FATAL_FAILURE(LeaveFiftyInSpool(counting));
   EXPECT_EQ(VerifyJson(1)["spools"]["rows"], 50);
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
   EXPECT_THAT(RunToEnd({RANKLOG_CLI, "runs", "--state-dir", node_.state_dir()}, options_).output,
@@ -331,11 +336,7 @@ TEST_F(VerifyTest, RowsInSpoolOfLiveRankAreNotThere) {
 // so that they stay on their way.
 TEST_F(VerifyTest, RowsOfLiveRankAreOnlyInSpoolsIfNoDaemonRuns) {
   CountingJob counting(node_, "job", 100, {{"RANKLOG_DESTINATIONS", "local"}});
-  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
-  ASSERT_TRUE(WaitFor([&] { return counting.Stream().durable_seq == 100; }));
-  node_.daemon().Signal(SIGSTOP);
-  counting.LogMore(50);
-  ASSERT_TRUE(counting.WaitForReturned(150));
+  ASSERT_NO_FATAL_FAILURE(LeaveFiftyInSpool(counting));
   counting.rank().Signal(SIGSTOP);
   node_.Kill();
   for (const bool daemon : {false, true}) {

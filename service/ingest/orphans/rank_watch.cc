@@ -236,15 +236,15 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
   if (live) return;  // Sweep() handles it
   if (!IsForDaemonAt(options_.socket_path, *ring)) return;
-  const auto same = [&id](const Orphans::OrphanRing& other) {
-    return FileId(other.file->device(), other.file->inode()) == id;
-  };
-  if (std::any_of(rings->left.begin(), rings->left.end(), same))
-    return;  // two names of a directory
   if ((*file)->locked()) {
     rings->living.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
     return;
   }
+  const auto same = [&id](const Orphans::OrphanRing& other) {
+    return FileId(other.file->device(), other.file->inode()) == id;
+  };
+  const auto& left = rings->left;
+  if (std::any_of(left.begin(), left.end(), same)) return;  // its directory has two names
   const auto before = suspected.find(id);
   if (before == suspected.end() || rings->left.size() >= kMaxLeft) {
     suspects_[id] = before == suspected.end() ? now : before->second;

@@ -53,9 +53,11 @@ class WakeEvent {
 //
 // At the start and every few seconds, it scans the spool directories for rings whose rank never
 // attached. Such rings are from a time without a daemon, or from forked children that could not
-// connect. It attaches a live rank that forked, and its live children, by their rings, because a
-// step of their run must not be closed before all of them have connected. A user may have several daemons that scan the same directories. Each takes the rings
+// connect. A user may have several daemons that scan the same directories. Each takes the rings
 // that name its address, and rings that name none.
+//
+// A live rank that forked, and its live children, are attached by their rings, because a step of
+// their run must not be closed before all of them have connected.
 class RankWatch {
  public:
   struct Options {
