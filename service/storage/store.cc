@@ -108,12 +108,21 @@ absl::Status Store::Begin() {
 absl::Status Store::Commit() {
   absl::Status status = failed_;
   if (status.ok()) status = CheckInTransaction();
-  if (status.ok()) status = writer_.Run("COMMIT");
+  if (status.ok() && log_may_differ_) status = DirtyAPage();
+  if (status.ok()) {
+    status = writer_.Run("COMMIT");
+    log_may_differ_ = !status.ok();
+  }
   if (status.ok() && !InPlace()) {
     status = absl::UnavailableError(absl::StrCat(writer_.path(), " was removed or replaced"));
   }
   if (!status.ok()) Rollback();
   return status;
+}
+
+// SQLite writes nothing at the COMMIT of a transaction without changes.
+absl::Status Store::DirtyAPage() {
+  return writer_.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId));
 }
 
 void Store::Rollback() {

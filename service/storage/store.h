@@ -76,7 +76,9 @@ class Store {
   //   kUnavailable         the file system is read-only, or the file is not InPlace(), so that
   //                        nobody could find what was committed
   // On any error the transaction is rolled back. After these two errors, the same calls may be
-  // repeated.
+  // repeated. After another error of the disk the log may still contain the transaction: a process
+  // that opens the store next would find it committed. The next commit, also one without changes,
+  // overwrites it.
   absl::Status Commit();
   void Rollback();  // harmless without a transaction
   // Sets the mark to which RollbackToMark() undoes changes, within the transaction. There is only
@@ -226,6 +228,7 @@ class Store {
   // The same, but kNotFound if it changed no row, because no record has `id`.
   absl::Status WriteOne(absl::string_view sql, int64_t id, absl::Span<const Parameter> parameters);
   absl::Status CheckInTransaction() const;
+  absl::Status DirtyAPage();
   void ForgetKnown();
 
   absl::Status CheckNotRunning(int64_t job);  // for SetBaseUrl()
@@ -268,7 +271,8 @@ class Store {
   Database checkpointer_;
   const FileIdentity file_;
   bool marked_ = false;
-  absl::Status failed_;  // the first error that dooms this transaction
+  bool log_may_differ_ = false;  // a failed commit may be in the log
+  absl::Status failed_;          // the first error that dooms this transaction
   absl::flat_hash_map<int64_t, Known> streams_;
   absl::flat_hash_map<int64_t, Known> runs_;
   std::string blob_;  // reused by each append

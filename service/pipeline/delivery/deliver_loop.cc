@@ -225,6 +225,12 @@ void DeliverLoop::LoadDeliveries(int64_t run, Worker& worker) {
   }
 }
 
+bool DeliverLoop::Settle(Task& task) {
+  if (!task.unsettled) return true;
+  task.unsettled = !store_->SubmitAndWait([](storage::Store&) { return absl::OkStatus(); }).ok();
+  return !task.unsettled;
+}
+
 bool DeliverLoop::Make(const Job& job, Worker& worker) {
   absl::StatusOr<model::Run> run = worker.reader->GetRun(job.key.first);
   absl::StatusOr<std::vector<model::Delivery>> deliveries =
@@ -256,6 +262,10 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     Finish(job, job.task->not_before - now, nullptr, /*delivered=*/false);
     return;
   }
+  if (!Settle(*job.task)) {
+    Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
+    return;
+  }
   const DeliveryInProgress under_way(static_cast<size_t>(&worker - workers_.data()), job.key.first,
                                      job.key.second);
   FAULT_POINT(absl::StrCat("deliver ", job.key.first));
@@ -276,6 +286,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       // Its state is ahead of the store: start again from the stored state.
       job.task->delivery = nullptr;
+      job.task->unsettled = true;
       // After success, the wait would be an unlimited wait for more rows.
       if (!result.delivery.last_error.empty()) {
         job.task->not_before = options_.steady_clock() + result.wait;

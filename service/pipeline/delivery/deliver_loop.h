@@ -136,6 +136,9 @@ class DeliverLoop {
   // Whether a delivery that reported itself complete is not stored as complete, because its run
   // continues.
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
+  // After a result that could not be stored: makes sure that it never shows in the store, because
+  // the next step may undo its effect at the tracker. False: try later.
+  bool Settle(Task& task);
   // Creates the delivery of a task from the stored state. False: try later.
   bool Make(const Job& job, Worker& worker);
   absl::Status Save(deliver::StepResult& result);

@@ -57,6 +57,9 @@ class DeliveryTasks {
     std::string run_id;  // the run's id at the tracker, for the log; set when `delivery` is made
     AnsweredRows counted_rows;  // in the totals; used only by the stepping thread
     std::unique_ptr<deliver::RunDelivery> delivery;  // used only by the stepping thread
+    // Used only by the stepping thread: the last result could not be stored, but a daemon that
+    // starts now may find it stored (Store::Commit()).
+    bool unsettled = false;
     // Used only by the stepping thread: keeps the wait of a delivery that was discarded, because
     // its replacement does not know it.
     absl::Time not_before = absl::InfinitePast();

@@ -530,6 +530,36 @@ TEST_F(DeliverLoopTest, RetriesAFailedStoreRead) {
   EXPECT_EQ(tracker_.StepsOf("a"), 1);
 }
 
+// Otherwise a step could reopen the run at the tracker, and the next daemon could find it complete.
+TEST_F(DeliverLoopTest, FailedSaveIsOverwrittenBeforeTheNextStep) {
+  AddRun("a", /*ended=*/true);
+  store_.reset();
+  testing::FaultyVfs vfs;
+  auto store = storage::Store::Open(dir_.path(), {.vfs = vfs.name()});
+  ASSERT_OK(store);
+  StoreLoop store_loop(*std::move(store), {.threads = false});
+  absl::Time now = absl::UnixEpoch();
+  std::vector<DeliverLoop::Worker> workers;
+  workers.push_back({Reader(),
+                     [this](const model::Run& made, const model::Delivery& delivery) {
+                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
+                     },
+                     nullptr});
+  DeliverLoop loop(&store_loop, std::move(workers),
+                   DeliverLoop::Options{.steady_clock = [&now] { return now; }});
+  vfs.FailSyncs(1, EIO);
+  loop.Step();
+  loop.Step();
+  ASSERT_EQ(tracker_.StepsOf("a"), 1);
+  now += absl::Seconds(1);
+  loop.Step();
+  EXPECT_EQ(tracker_.StepsOf("a"), 1);
+  vfs.Heal();
+  now += absl::Seconds(1);
+  loop.Step();
+  EXPECT_EQ(tracker_.StepsOf("a"), 2);
+}
+
 TEST_F(DeliverLoopTest, CallerDrivesStepsWithItsClock) {
   const int64_t run = AddRun("a", /*ended=*/true);
   absl::Time now = absl::UnixEpoch();

@@ -100,6 +100,25 @@ TEST_F(FaultyDiskTest, QuotaOrSizeLimitMeansFull) {
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
 
+// What a daemon finds that starts after this one was killed.
+int64_t RowsAfterKill(const TempDir& dir, int64_t stream) {
+  const TempDir copy;
+  std::filesystem::copy(dir.path(), copy.path(), std::filesystem::copy_options::recursive);
+  EXPECT_OK(Store::Open(copy.path(), {}));
+  return RowsIn(copy.path(), stream);
+}
+
+TEST_F(FaultyDiskTest, EmptyCommitOverwritesFailedOne) {
+  vfs_.FailSyncs(1, EIO);
+  EXPECT_FALSE(AppendAndCommit(*store_, stream_, 11, 10).ok());
+  EXPECT_EQ(RowsIn(dir_.path(), stream_), 10);
+  EXPECT_EQ(RowsAfterKill(dir_, stream_), 20);
+  vfs_.Heal();
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->Commit());
+  EXPECT_EQ(RowsAfterKill(dir_, stream_), 10);
+}
+
 // The kernel does this to a failed disk, even for open files.
 TEST_F(FaultyDiskTest, RecoversFromReadOnlyFileSystem) {
   vfs_.FailWrites(1, EROFS);
