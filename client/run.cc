@@ -56,9 +56,9 @@ Run::~Run() {
   if (state_ == nullptr) return;
   const internal::Uncancelled uncancelled;
   try {
-    const bool waits = state_->settings().delivery_timeout.count() > 0;
+    const std::chrono::milliseconds timeout = state_->settings().finish_timeout;
     state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0,
-                   waits ? state_->settings().finish_timeout : std::chrono::milliseconds(0),
+                   state_->DestructorWaits() ? timeout : std::chrono::milliseconds(0),
                    /*by_destructor=*/true);
   } catch (...) {  // no memory: the ring has the state of the run
   }

@@ -44,6 +44,10 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // used.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Whether the destructor waits like Finish(). It does not wait after a Finish() in vain.
+  bool DestructorWaits() const {
+    return settings_.delivery_timeout.count() > 0 && !finish_timed_out_.load();
+  }
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
   const Settings& settings() const override { return settings_; }

@@ -405,6 +405,18 @@ TEST_F(StreamTest, FinishWithoutDaemonLeavesRing) {
   EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
 }
 
+TEST_F(StreamTest, DestructorDoesNotWaitAfterFinishInVain) {
+  Settings settings = MakeSettings();
+  settings.finish_timeout = seconds(2);
+  settings.delivery_timeout = seconds(2);
+  auto run = std::make_unique<ranklog::Run>(Init(settings));
+  EXPECT_TRUE(run->Log({{"loss", 0}}, 0));
+  EXPECT_EQ(run->Finish(0), FlushResult::kSpooled);
+  const auto start = std::chrono::steady_clock::now();
+  run.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, settings.finish_timeout);
+}
+
 TEST_F(StreamTest, OnlyFinishWaitsForSilentDaemon) {
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {};

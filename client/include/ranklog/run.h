@@ -113,9 +113,9 @@ struct HandleValue {
 // same pid namespace. Otherwise it takes the code of exit() or main(), which the spool records; a
 // signal or _exit() then counts as 0.
 //
-// With Settings::delivery_timeout, the destructor and exit() wait as Finish() does. exit() does not
-// destroy a Run that lives in a function, but waits for it. Settings::on_message is not called
-// during exit().
+// With Settings::delivery_timeout, the destructor and exit() wait as Finish() does, unless Finish()
+// was called. exit() does not destroy a Run that lives in a function, but waits for it.
+// Settings::on_message is not called during exit().
 //
 // Thread-safe: any thread may call any function. Each thread that logs has its own ring. A forked
 // child may continue to use the run. Its first call creates a ring and a stream for it; a child
@@ -217,9 +217,9 @@ class RANKLOG_EXPORT Run {
   // under kNode, and every rank, for its own run, under kAll. kDurable then means that the tracker
   // has the run. The wait does not apply to a run that stays on this node, or to a forked child.
   //
-  // A second call is harmless. If another thread calls Log() at the same time, its row is either
-  // taken or refused. A taken row is durable when this returns kDurable. A refused row is counted
-  // in lost_after_finish.
+  // A second call keeps the first exit code, and waits again only if rows are not durable yet. If
+  // another thread calls Log() at the same time, its row is either taken or refused. A taken row is
+  // durable when this returns kDurable. A refused row is counted in lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;
