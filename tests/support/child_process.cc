@@ -28,6 +28,7 @@ constexpr int kSlowness = 6;
 #else
 constexpr int kSlowness = 1;
 #endif
+constexpr absl::Duration kLongestPause = absl::Milliseconds(100);  // of WaitFor()
 
 std::vector<std::string> Environment(const ChildProcess::Options& options) {
   std::vector<std::string> result;
@@ -61,10 +62,13 @@ void ExpectNoSanitizerReport(const std::string& output) {
 }  // namespace
 
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + kSlowness * timeout;
+  const absl::Time began = absl::Now();
   while (!condition()) {
-    if (absl::Now() > deadline) return condition();
-    poll(nullptr, 0, 5);
+    const absl::Duration waited = absl::Now() - began;
+    if (waited > kSlowness * timeout) return condition();
+    // A condition that starts a process would otherwise keep a core busy.
+    const absl::Duration pause = std::clamp(waited / 8, absl::Milliseconds(5), kLongestPause);
+    poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(pause)));
   }
   return true;
 }

@@ -16,8 +16,8 @@
 
 namespace ranklog::testing {
 
-// Returns true as soon as `condition` holds, or false after `timeout`. Polls every few
-// milliseconds.
+// Returns true as soon as `condition` holds, or false after `timeout`. Polls every 5 ms, later less
+// often: after a second, every 100 ms.
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout = absl::Seconds(30));
 
 // A child process. The destructor kills it (SIGKILL) and waits for it. If its output then contains
