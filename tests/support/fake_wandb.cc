@@ -20,6 +20,10 @@ namespace {
 
 using nlohmann::json;
 
+// cpp-httplib compresses "application/json" with Brotli, which takes a third of a test's CPU time.
+// The type of a Fault's body stays "application/json", so the client also sees compressed answers.
+constexpr char kJson[] = "application/json; charset=utf-8";
+
 json Parse(const std::string& text) {
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
@@ -275,15 +279,14 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     } else if (echo && fault.code >= 400) {
       response.set_content(EchoOf(request), "text/plain");
     } else {
-      response.set_content(answer.body.is_null() ? "out of order" : answer.body.dump(),
-                           "application/json");
+      response.set_content(answer.body.is_null() ? "out of order" : answer.body.dump(), kJson);
     }
     return;
   }
   if (echo && answer.code >= 400) {
     response.set_content(EchoOf(request), "text/plain");
   } else {
-    response.set_content(answer.body.dump(), "application/json");
+    response.set_content(answer.body.dump(), kJson);
   }
 }
 
