@@ -6,9 +6,11 @@
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with the pages of deploy/help.
 #                Default component: `programs`
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [LOCK l] [ENVIRONMENT A=b ...]
-#                [PATHS NAME=program_or_file ...] [PER_FILE] [COMPUTES] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
+#                [PATHS NAME=program_or_file ...] [PER_FILE [TOGETHER a_test.cc ...]] [COMPUTES] [SHARDS entry=4 ...]
+#                [THREADS a_test.cc ...])
 #     PATHS     files, and programs that the test starts (targets): NAME is a const char* with the absolute path
 #     PER_FILE  one ctest entry for each source, named after it, instead of one for all; NAME_others runs the remaining tests
+#     TOGETHER  sources without an entry of their own: NAME_others runs them in one process
 #     SHARDS    entry=n ...: n entries instead of one, each with a part of the tests
 #     THREADS   the sources of tests with threads: the ThreadSanitizer build contains only these
 #     COST      approximate duration in seconds; long entries start first
@@ -212,11 +214,11 @@ function(ranklog_paths target)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST;LOCK" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
-  set(unknown ${ARG_THREADS})
+  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST;LOCK" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS;TOGETHER" ${ARGN})
+  set(unknown ${ARG_THREADS} ${ARG_TOGETHER})
   list(REMOVE_ITEM unknown ${ARG_SOURCES})
   if(unknown)
-    message(FATAL_ERROR "${target}: THREADS names what is not one of its sources: ${unknown}")
+    message(FATAL_ERROR "${target}: THREADS or TOGETHER names what is not one of its sources: ${unknown}")
   endif()
   if(RANKLOG_SANITIZE STREQUAL "thread")
     if(NOT ARG_THREADS)
@@ -262,13 +264,17 @@ function(ranklog_test target)
   if(ARG_PER_FILE)
     set(filters)
     foreach(source ${ARG_SOURCES})
-      if(source MATCHES "_test\\.cc$")
+      if(source MATCHES "_test\\.cc$" AND NOT source IN_LIST ARG_TOGETHER)
         cmake_path(GET source STEM name)
         ranklog_gtest_filter(${CMAKE_CURRENT_SOURCE_DIR}/${source} filter)
         list(APPEND filters ${filter})
         ranklog_entry(${name} ${filter})
       endif()
     endforeach()
+    if(ARG_TOGETHER)
+      list(JOIN filters ":" others)
+      ranklog_entry(${target}_others -${others})
+    endif()
   else()
     ranklog_entry(${target} *)
   endif()
@@ -280,7 +286,7 @@ function(ranklog_test target)
   if(ARG_LOCK)
     set_tests_properties(${entries} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
   endif()
-  if(ARG_PER_FILE)
+  if(ARG_PER_FILE AND NOT ARG_TOGETHER)
     # Usually no test: only those of TYPED_TEST, and of sources that are not named *_test.cc.
     list(JOIN filters ":" filters)
     ranklog_entry(${target}_others -${filters})
