@@ -117,6 +117,8 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   if (overview.daemon_pid == 0) overview.left = FindUnreadSpools(globals, overview.state_dir);
   overview.unaggregated = UnaggregatedRowsText(overview.state_dir);
   overview.left_advice = UnreadSpoolsAdvice(globals, overview.state_dir, overview.left);
+  overview.stranded = FindStrandedSpools(globals, overview.state_dir);
+  std::erase_if(overview.stranded, [](const StrandedSpool& spool) { return !spool.elsewhere; });
   AddUpRuns(&overview);
   return overview;
 }
@@ -188,6 +190,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
   if (!overview.left.empty()) problems.push_back(UnreadSpoolsText(overview.left));
+  for (const StrandedSpool& spool : overview.stranded) problems.push_back(spool.text);
   if (!overview.unaggregated.empty()) problems.push_back(overview.unaggregated);
   if (overview.lost() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.lost(), "row"),

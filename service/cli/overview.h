@@ -15,6 +15,7 @@
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/disk_outlook.h"
+#include "service/cli/node/stranded_spools.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/query/run_report.h"
 
@@ -41,6 +42,7 @@ struct Overview {
   DiskOutlook disk;
   std::vector<UnreadSpool> left;  // rows outside the store, for which no daemon runs
   std::string left_advice;
+  std::vector<StrandedSpool> stranded;  // only those that wait for a daemon at another address
   std::string unaggregated;  // rows in the store that no daemon aggregates; empty: there are none
   // Sums over all runs.
   std::map<std::string, query::DestinationReport> destinations;

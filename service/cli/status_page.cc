@@ -144,12 +144,15 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
-// Rows that no daemon reads or makes, and rings that could not be read.
+// Rows that no daemon of this directory reads or makes, and rings that could not be read.
 std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
   std::string text;
   if (!overview.left.empty()) {
     absl::StrAppend(&text, "spools  ", terminal.Red(UnreadSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
+  }
+  for (const StrandedSpool& spool : overview.stranded) {
+    absl::StrAppend(&text, "spools  ", terminal.Red(spool.text), ": ", spool.advice, "\n");
   }
   if (!overview.unaggregated.empty()) {
     absl::StrAppend(&text, "stored  ", terminal.Red(overview.unaggregated), ": ",

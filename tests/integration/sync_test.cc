@@ -349,6 +349,10 @@ TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
   EXPECT_THAT(runs.output, HasSubstr("1 spool has rows that no daemon of this directory takes: to "
                                      "see why, run `" +
                                      ranklog + " doctor`"));
+  const Finished status =
+      RunToEnd({RANKLOG_CLI, "status", "--check", "--state-dir", node_.state_dir()}, options_);
+  EXPECT_EQ(status.code, 1);
+  EXPECT_THAT(status.output, AllOf(HasSubstr("spools  " + text), HasSubstr(advice)));
   EXPECT_EQ(node_.Terminate(), 0);
   const int port = wandb_->port();
   wandb_.reset();

@@ -85,7 +85,8 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
                    ", where none runs"),
       absl::StrCat("run: ", daemon_runs ? globals.Command("stop") + "; " : "",
                    standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ",
-                   globals.Command("sync"))};
+                   globals.Command("sync")),
+      /*elsewhere=*/true};
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ namespace ranklog::cli {
 // finds it.
 struct StrandedSpool {
   std::string path;
-  std::string text;    // whose rows it holds, how many the store lacks, and why they stay
-  std::string advice;  // empty: another version wrote it, and `text` says what to do
+  std::string text;        // whose rows it holds, how many the store lacks, and why they stay
+  std::string advice;      // empty: another version wrote it, and `text` says what to do
+  bool elsewhere = false;  // its rank is dead, and looked for its daemon at another address
 };
 
 // Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon
