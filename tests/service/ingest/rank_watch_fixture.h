@@ -19,6 +19,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/convert.h"
 #include "service/ingest/orphans/rank_watch.h"
 #include "tests/support/bare_ingest.h"
 #include "tests/support/child_process.h"
