@@ -94,6 +94,14 @@ class ClockTest : public ::testing::Test {
     const absl::Time time = absl::UnixEpoch() + absl::Seconds(row["_timestamp"].get<double>());
     return absl::AbsDuration(time - (absl::Now() + off)) < absl::Minutes(10);
   }
+  // As the ended rank says. gRPC may have printed lines before.
+  static int RowsLogged(const ChildProcess& rank) {
+    const std::string said = rank.Output();
+    int rows = 0;
+    const size_t at = std::min(said.find("logged "), said.size());
+    EXPECT_EQ(sscanf(said.c_str() + at, "logged %d, durable", &rows), 1) << said;
+    return rows;
+  }
   void ExpectSaneTimes() {
     for (const std::string& shown : {Cli({"status"}), Cli({"runs"}), Cli({"show", "latest"})}) {
       EXPECT_THAT(shown, Not(::testing::ContainsRegex(" -[0-9]+(\\.[0-9]+)?( ?[a-z]|$)"))) << shown;
@@ -125,13 +133,7 @@ TEST_F(ClockTest, DayJumpsLoseAndDelayNothing) {
   ExpectSaneTimes();
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("job").late_rows, 0u);
-  int rows = 0;
-  const std::string said = primary.Output();  // gRPC may have printed something before
-  ASSERT_EQ(sscanf(said.c_str() + std::min(said.find("logged "), said.size()), "logged %d, durable",
-                   &rows),
-            1)
-      << primary.Output();
-
+  const int rows = RowsLogged(primary);
   EXPECT_THAT(wandb_.errors(), IsEmpty());
   const FakeWandb::Run run = wandb_.run("job");
   ASSERT_THAT(run.history, SizeIs(rows));
@@ -164,8 +166,7 @@ TEST_F(ClockTest, RanksReconnectAfterJumpWithoutDaemon) {
       wandb_.WaitFor([](const auto& runs) { return runs.at("job").complete; }, absl::Seconds(60)));
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("job").late_rows, 0u);
-  int rows = 0;
-  ASSERT_EQ(sscanf(primary.Output().c_str(), "logged %d, durable", &rows), 1) << primary.Output();
+  const int rows = RowsLogged(primary);
   EXPECT_THAT(wandb_.errors(), IsEmpty());
   EXPECT_THAT(wandb_.run("job").history, SizeIs(rows));
 }
