@@ -142,13 +142,17 @@ case "$mode" in
     run release
     # Compiled with the flags of build/release, so that the compiler cache has most objects. The packages are made from it too.
     build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
-    # Beside each other, because the tests of the packages and the benchmarks wait most of their time: for a container, and
-    # for processes that start.
+    # Beside each other and beside the next builds, because the tests of the packages and the benchmarks wait most of their
+    # time: for a container, and for processes that start.
     trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
     run portable -L portable >build/portable.run.log 2>&1 & portable=$!
     tests/benchmarks/run.py --short build/release >build/benchmarks.run.log 2>&1 & benchmarks=$!
     say "the trainer with LibTorch 2.x"
     JOBS=$jobs tests/torch2.sh
+    # Clang compiles for AddressSanitizer in two thirds of GCC's CPU time; for ThreadSanitizer they take about the same.
+    sanitize address clang++
+    # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
+    sanitize thread g++ -- unit_tests guarded_counter
     code=0
     wait "$portable" || code=$?
     cat build/portable.run.log
@@ -156,11 +160,7 @@ case "$mode" in
     wait "$benchmarks" || code=$?
     cat build/benchmarks.run.log
     [ "$code" = 0 ] || exit "$code"
-    # Clang compiles for AddressSanitizer in two thirds of GCC's CPU time; for ThreadSanitizer they take about the same.
-    sanitize address clang++
     run address
-    # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
-    sanitize thread g++ -- unit_tests guarded_counter
     run thread
     say "clang-tidy"
     tests/checks.sh --clang
