@@ -352,7 +352,8 @@ TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
   const Finished status =
       RunToEnd({RANKLOG_CLI, "status", "--check", "--state-dir", node_.state_dir()}, options_);
   EXPECT_EQ(status.code, 1);
-  EXPECT_THAT(status.output, AllOf(HasSubstr("spools  " + text), HasSubstr(advice)));
+  EXPECT_THAT(status.output, AllOf(HasSubstr("spools  " + text), HasSubstr(advice),
+                                   HasSubstr("ranklog: " + text)));
   EXPECT_EQ(node_.Terminate(), 0);
   const int port = wandb_->port();
   wandb_.reset();
