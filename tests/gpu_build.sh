@@ -90,7 +90,7 @@ ranks=$((gpus < 2 ? 1 : 2))
 say "$gpus GPUs: gradients of $ranks ranks"
 for comm in gloo nccl; do
   mkdir "$work/$comm"
-  torchrun --nproc-per-node $ranks build/gpu/tests/gradient_rank "$work/$comm" $comm
+  torchrun --nproc-per-node $ranks build/gpu/tests/trainer_rank gradients "$work/$comm" $comm
 done
 "$python" - "$work" $ranks <<'PYTHON'
 import array, math, pathlib, sys

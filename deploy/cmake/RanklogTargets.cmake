@@ -5,7 +5,7 @@
 #     COLD      no row passes through it. Sanitizer builds do not optimize it, and so compile it twice as fast
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with the pages of deploy/help.
 #                Default component: `programs`
-#   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [LOCK l] [ENVIRONMENT A=b ...]
+#   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
 #                [PATHS NAME=program_or_file ...] [PER_FILE [TOGETHER a_test.cc ...]] [COMPUTES] [SHARDS entry=4 ...]
 #                [THREADS a_test.cc ...])
 #     PATHS     files, and programs that the test starts (targets): NAME is a const char* with the absolute path
@@ -14,7 +14,6 @@
 #     SHARDS    entry=n ...: n entries instead of one, each with a part of the tests
 #     THREADS   the sources of tests with threads: the ThreadSanitizer build contains only these
 #     COST      approximate duration in seconds; long entries start first
-#     LOCK      entries with the same lock run one after another
 #     COMPUTES  each entry keeps a core busy, so it takes two places of `ctest -j`. Other entries mostly wait
 #   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
 #   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
@@ -214,7 +213,7 @@ function(ranklog_paths target)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST;LOCK" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS;TOGETHER" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS;TOGETHER" ${ARGN})
   set(unknown ${ARG_THREADS} ${ARG_TOGETHER})
   list(REMOVE_ITEM unknown ${ARG_SOURCES})
   if(unknown)
@@ -282,9 +281,6 @@ function(ranklog_test target)
   set_tests_properties(${entries} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
   if(ARG_COMPUTES)
     set_tests_properties(${entries} PROPERTIES PROCESSORS 2)
-  endif()
-  if(ARG_LOCK)
-    set_tests_properties(${entries} PROPERTIES RESOURCE_LOCK ${ARG_LOCK})
   endif()
   if(ARG_PER_FILE AND NOT ARG_TOGETHER)
     # Usually no test: only those of TYPED_TEST, and of sources that are not named *_test.cc.

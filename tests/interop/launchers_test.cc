@@ -81,7 +81,7 @@ TEST(LaunchersTest, TorchrunRanksShareRun) {  // S5
   EXPECT_THAT(Ranks(node), ElementsAre(0, 1));
 }
 
-class SlurmTest : public ::testing::Test {
+class SlurmLauncherTest : public ::testing::Test {
  protected:
   void TearDown() override {
     if (started_) Slurm({"stop"});
@@ -95,7 +95,7 @@ class SlurmTest : public ::testing::Test {
   bool started_ = false;
 };
 
-TEST_F(SlurmTest, FourRanksOnTwoNodes) {  // S5
+TEST_F(SlurmLauncherTest, FourRanksOnTwoNodes) {  // S5
   SKIP_WITHOUT(InPath("srun") && access("/usr/sbin/slurmd", X_OK) == 0 && geteuid() == 0,
                "Slurm (slurmctld, slurmd, munge), and root to run it");
   Node node;

@@ -34,9 +34,10 @@ class DdpTest : public ::testing::Test {
     dir_ = new ranklog::testing::TempDir();
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
     int received = 0;
-    ASSERT_OK(Launch(
-        {.command = {GRADIENT_RANK, dir_->path()}, .ranks = kRanks, .master_port = store.port()},
-        &received));
+    ASSERT_OK(Launch({.command = {TRAINER_RANK, "gradients", dir_->path()},
+                      .ranks = kRanks,
+                      .master_port = store.port()},
+                     &received));
   }
   static void TearDownTestSuite() {
     delete dir_;

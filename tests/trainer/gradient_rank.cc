@@ -1,5 +1,5 @@
-// gradient_rank DIR [gloo|nccl]: one rank of ddp_test.cc. Runs the example's steps, and writes to
-// DIR:
+// trainer_rank gradients DIR [gloo|nccl]: one rank of ddp_test.cc. Runs the example's steps, and
+// writes to DIR:
 //
 //   synced.STEP.RANK      its gradients
 //   local.STEP.RANK       its gradients after the step's first micro-batch
@@ -19,22 +19,25 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/trainer/gradient_example.h"
+#include "tests/trainer/trainer_rank.h"
 #include "trainer/parallel/ddp.h"
 #include "trainer/parallel/process_group.h"
 #include "trainer/train.h"
 
+namespace ranklog::trainer {
 namespace {
 
-std::atomic<int> all_reduces = 0;
+std::atomic<int> begun_all_reduces = 0;
 
 // Counts the all-reduces whose begin Gloo's thread reports to LibTorch's profiler.
 void CountAllReduces() {
   at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
                                                        -> std::unique_ptr<at::ObserverContext> {
                           if (std::strstr(function.name(), ":all_reduce") != nullptr) {
-                            ++all_reduces;
+                            ++begun_all_reduces;
                           }
                           return nullptr;
                         }).scopes({at::RecordScope::USER_SCOPE}));
@@ -42,13 +45,11 @@ void CountAllReduces() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  using namespace ranklog::trainer;
+int GradientRank(const std::vector<std::string>& arguments) {
   const int rank = std::atoi(std::getenv("RANK")),
             world_size = std::atoi(std::getenv("WORLD_SIZE"));
   const auto file = [&](const std::string& kind, int64_t step) {
-    return std::string(argv[1]) + "/" + kind + "." + std::to_string(step) + "." +
-           std::to_string(rank);
+    return arguments.at(0) + "/" + kind + "." + std::to_string(step) + "." + std::to_string(rank);
   };
   auto rendezvous = Rendezvous::FromEnvironment(rank, world_size);
   std::optional<HostedStore> store;
@@ -58,7 +59,7 @@ int main(int argc, char** argv) {
     rendezvous->port = store->port();
     rendezvous->hosted = true;
   }
-  const Comm comm = argc > 2 && std::string(argv[2]) == "nccl" ? Comm::kNccl : Comm::kGloo;
+  const Comm comm = arguments.size() > 1 && arguments[1] == "nccl" ? Comm::kNccl : Comm::kGloo;
   auto placement = ChoosePlacement(comm, rank, FindGpus());
   if (!placement.ok()) {
     std::cerr << placement.status().message() << "\n";
@@ -80,10 +81,10 @@ int main(int argc, char** argv) {
     bool wait = false;
     model.named_parameters()["h.0.ln_1.weight"].register_hook([&](const at::Tensor&) {
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-      while (wait && all_reduces == 0 && std::chrono::steady_clock::now() < deadline) {
+      while (wait && begun_all_reduces == 0 && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();
       }
-      before_first_layer = all_reduces;
+      before_first_layer = begun_all_reduces;
     });
     for (int64_t step = 0; step < kSteps; ++step) {
       for (int64_t micro = 0; micro < kMicroBatches; ++micro) {
@@ -92,14 +93,14 @@ int main(int argc, char** argv) {
         const int64_t first = (rank * kMicroBatches + micro) * kMicroBatch;
         const at::Tensor loss = ExampleLoss(model, step, first, kMicroBatch) / kMicroBatches;
         ddp.BeforeBackward();
-        all_reduces = 0;
+        begun_all_reduces = 0;
         wait = micro + 1 == kMicroBatches;
         loss.backward();
         if (micro == 0) WriteFloats(file("local", step), Gradients(model));
       }
       WriteFloats(file("synced", step), Gradients(model));
-      WriteFloats(file("overlap", step),
-                  {static_cast<float>(before_first_layer), static_cast<float>(all_reduces.load())});
+      WriteFloats(file("overlap", step), {static_cast<float>(before_first_layer),
+                                          static_cast<float>(begun_all_reduces.load())});
       Descend(model);
     }
     const double loss = Validate(model, Tokens(ValidationText()), ValidationOptions(), *group);
@@ -108,3 +109,5 @@ int main(int argc, char** argv) {
   group->Leave();
   return 0;
 }
+
+}  // namespace ranklog::trainer

@@ -1,5 +1,5 @@
-// train_rank DIR example|other|drift [stop|resume]: one rank of train_reference_test.cc. Trains,
-// saves its checkpoints in DIR/out, and appends a line for each step to DIR/steps.RANK:
+// trainer_rank training DIR example|other|drift [stop|resume]: one rank of train_reference_test.cc.
+// Trains, saves its checkpoints in DIR/out, and appends a line for each step to DIR/steps.RANK:
 //
 //   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far item-calls-so-far
 //
@@ -20,13 +20,14 @@
 #include <iostream>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "tests/trainer/train_example.h"
+#include "tests/trainer/trainer_rank.h"
 #include "trainer/train.h"
 
+namespace ranklog::trainer {
 namespace {
-
-using namespace ranklog::trainer;
 
 std::atomic<int> all_reduces = 0;
 std::atomic<int> item_calls = 0;
@@ -51,8 +52,7 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
   const Corpus corpus = ExampleCorpus();
   const Plan plan = MakePlan(options, corpus, group.world_size());
   absl::StatusOr<Saver> saver = Saver::Open(
-      options, plan, FingerprintOf(options, ranklog::Settings(), plan, corpus, group.world_size()),
-      group);
+      options, plan, FingerprintOf(options, Settings(), plan, corpus, group.world_size()), group);
   if (!saver.ok()) throw std::runtime_error(saver.status().ToString());
   at::addGlobalCallback(at::RecordFunctionCallback(OnFunction)
                             .needsInputs(true)
@@ -60,7 +60,7 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
   drifts = kind == "drift" && group.rank() == 1;
   std::ofstream steps(directory + "/steps." + std::to_string(group.rank()), std::ios::app);
   steps.precision(std::numeric_limits<double>::max_digits10);
-  ranklog::Run no_run;  // drops all rows
+  Run no_run;  // drops all rows
   const StopSignal stop;
   Train(options, corpus, group, no_run, *saver, stop, [&](const StepReport& step) {
     if (step.step == 1) at::manual_seed(100 + group.rank());
@@ -74,8 +74,8 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const std::string directory = argv[1];
+int TrainRank(const std::vector<std::string>& arguments) {
+  const std::string& directory = arguments.at(0);
   const int rank = std::atoi(std::getenv("RANK"));
   auto rendezvous = Rendezvous::FromEnvironment(rank, std::atoi(std::getenv("WORLD_SIZE")));
   auto group = ProcessGroup::Join(*rendezvous);
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   try {
-    TrainAs(*group, directory, argv[2], argc > 3 ? argv[3] : "");
+    TrainAs(*group, directory, arguments.at(1), arguments.size() > 2 ? arguments[2] : "");
   } catch (const std::exception& error) {
     std::ofstream(directory + "/error." + std::to_string(rank)) << error.what();
     std::_Exit(0);
@@ -92,3 +92,5 @@ int main(int argc, char** argv) {
   group->Leave();
   return 0;
 }
+
+}  // namespace ranklog::trainer

@@ -206,7 +206,7 @@ class TrainReferenceTest : public ::testing::Test {
   void RunRanks(const std::string& kind, const std::string& part) const {
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
     int received = 0;
-    ASSERT_OK(Launch({.command = {TRAIN_RANK, dir_->path(), kind, part},
+    ASSERT_OK(Launch({.command = {TRAINER_RANK, "training", dir_->path(), kind, part},
                       .ranks = kTrainRanks,
                       .master_port = store.port()},
                      &received));
