@@ -192,6 +192,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
     // A forked helper process is often killed when it is done. Its end says nothing about the run.
     if (generation_ > 0)
       ring->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_relaxed);
+    MoveLossesToRing();
     // Not earlier: if the process ended after Finish(), a ring that Finish() did not see would mark
     // the run as crashed.
     ring->spool->Publish();
@@ -244,9 +245,20 @@ void RunState::RetireOldestIdle() {
   });
 }
 
+void RunState::MoveLossesToRing() {
+  if (rings_.empty()) return;
+  v1::SpoolHeader& ring = *rings_.front()->spool->header();
+  for (size_t i = 0; i < std::size(kLossReasons); ++i) {
+    (ring.*kLossReasons[i].in_ring)
+        .fetch_add(lost_without_ring_[i].exchange(0, std::memory_order_relaxed),
+                   std::memory_order_relaxed);
+  }
+}
+
 std::vector<std::shared_ptr<Ring>> RunState::Rings() {
   MutexLock lock(StateMutex());
   ForgetParent();
+  MoveLossesToRing();
   return rings_;
 }
 

@@ -96,6 +96,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // completely. The process's first ring stays: its stream reports the end of the process and the
   // delivery of the run.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  // Counts the rows of `lost_without_ring_` in the first ring, whose stream reports them to the
+  // daemon. Does nothing without a ring.
+  void MoveLossesToRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // True if this process's rows are the run's rows, so that this process waits for their delivery.
   bool HasRunsRows() const;
@@ -146,7 +149,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
   bool is_forked_ = false;                 // in a forked child: the run is its parent's
 
-  // Rows refused while no ring could count them, by reason.
+  // Rows refused while no ring could count them, by reason. See MoveLossesToRing().
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};
 
   uint64_t generation_ ABSL_GUARDED_BY(StateMutex());

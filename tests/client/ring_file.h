@@ -34,6 +34,7 @@ struct RingFile {
   std::vector<FileRow> rows;
   std::vector<v1::Update> updates;
   uint64_t published_rows = 0;
+  uint64_t lost_ring_full = 0;
   bool finished = false;
   bool by_destructor = false;
   int32_t exit_code = 0;
@@ -78,6 +79,7 @@ inline RingFile ReadRing(const std::string& path) {
   if (!ring.hello.ParseFromArray(&bytes[4096], static_cast<int>(u32(40)))) ring.error = "no Hello";
   const uint64_t head = u64(64), tail = u64(128);
   ring.published_rows = u64(72);
+  ring.lost_ring_full = u64(80);
   ring.finished = u32(192) == 1 || u32(192) == 2;
   ring.by_destructor = u32(192) == 2;
   ring.exit_code = static_cast<int32_t>(u32(196));

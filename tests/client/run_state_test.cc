@@ -6,13 +6,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/client/ring_file.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::internal {
@@ -24,14 +28,16 @@ using ::testing::SizeIs;
 
 class RunStateTest : public ::testing::Test {
  protected:
-  RunStateTest() {
+  RunStateTest() { run_ = RunState::Create(RankSettings()); }
+
+  Settings RankSettings() const {
     Settings settings;
     settings.address = "unix:" + dir_.File("sock");
     settings.spool_dir = dir_.path();
     settings.spool_bytes = 1 << 20;
     settings.start_daemon = false;
     settings.quiet = true;
-    run_ = RunState::Create(settings);
+    return settings;
   }
 
   // Logs a row, and calls `handler` when half of it is written.
@@ -85,6 +91,26 @@ TEST_F(RunStateTest, FinishDuringLogDoesNotWait) {
   EXPECT_EQ(run_->Finish(0, milliseconds(0)), FlushResult::kSpooled);
   EXPECT_EQ(File().exit_code, 3);
   EXPECT_THAT(File().rows, SizeIs(1));
+}
+
+// A daemon learns of a loss only from a ring.
+TEST_F(RunStateTest, FirstRingHasLossesFromBeforeIt) {
+  run_->Finish(0, milliseconds(0));
+  std::filesystem::remove(testing::RingPaths(dir_.path()).at(0));
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const int first_free = dup(STDERR_FILENO);
+  close(first_free);
+  const rlimit none_left{static_cast<rlim_t>(first_free), usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  run_ = RunState::Create(RankSettings());
+  EXPECT_FALSE(Log());
+  EXPECT_FALSE(Log());
+  EXPECT_EQ(run_->GetStats().lost_ring_full, 2u);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  ASSERT_TRUE(testing::WaitFor([this] { return Log(); }));  // the next try is after a second
+  EXPECT_GE(File().lost_ring_full, 2u);
+  EXPECT_EQ(File().lost_ring_full, run_->GetStats().lost_ring_full);
 }
 
 }  // namespace
