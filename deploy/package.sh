@@ -2,7 +2,7 @@
 # Makes Debian packages, or a tarball for any Linux. See --help.
 set -euo pipefail
 called_from=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'

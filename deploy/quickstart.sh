@@ -2,7 +2,7 @@
 # Ranklog from nothing to a loss curve. See --help.
 set -euo pipefail
 called_from=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
@@ -59,6 +59,8 @@ done
 
 started=$SECONDS
 say() { printf '\n== %s (%d:%02d)\n' "$1" $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60)); }
+# quoted WORD...: a command for a terminal.
+quoted() { local text; text=$(printf '%q ' "$@"); echo "${text% }"; }
 fail() { echo "quickstart.sh: $1" >&2; exit 1; }
 
 [ "$install" = no ] || deploy/install-deps.sh
@@ -92,10 +94,21 @@ stop() {
       sleep 0.1
     done
     kill -TERM "$daemon" 2>/dev/null || true
-    wait "$daemon" 2>/dev/null || true
+    local ended=0
+    wait "$daemon" 2>/dev/null || ended=$?
+    if [ "$ended" != 0 ] && [ "$code" = 0 ]; then
+      echo "quickstart.sh: ranklogd ended with code $ended; its log is $log" >&2
+      code=1
+    fi
     daemon=
   fi
-  [ -n "$daemon" ] || rm -rf "$runtime"
+  if [ -z "$daemon" ] && compgen -G "$runtime/*.spool" >/dev/null; then
+    echo "quickstart.sh: not all rows reached ranklogd; the rest is in $runtime. To store it, run:" >&2
+    echo "  RANKLOG_ADDRESS=$RANKLOG_ADDRESS RANKLOG_SPOOL_DIR=$runtime $(quoted "$bin/ranklog" sync --state-dir "$state")" >&2
+    [ "$code" != 0 ] || code=1
+  elif [ -z "$daemon" ]; then
+    rm -rf "$runtime"
+  fi
   exit "$code"
 }
 trap stop EXIT
@@ -110,7 +123,7 @@ mkdir -p "$state"
 say "starting ranklogd"
 log=$state/ranklogd.log
 # A session of its own: Ctrl-C or a closed terminal reaches only this script, which then stops it.
-setsid "$bin/ranklogd" --state-dir "$state" --listen "$RANKLOG_ADDRESS" >"$log" 2>&1 &
+setsid "$bin/ranklogd" --state-dir "$state" --listen "$RANKLOG_ADDRESS" >>"$log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
   [ ! -S "$runtime/ranklogd.sock" ] || break
@@ -127,17 +140,20 @@ say "the log"
 # Follows the run to its end: the daemon closes the last steps after the ranks have left.
 timeout 60 "$bin/ranklog" tail latest -n 1 --state-dir "$state" >/dev/null || true
 "$bin/ranklog" show latest --state-dir "$state"
+"$bin/ranklog" verify latest --state-dir "$state"
 
 cat <<TEXT
 
 The log is in $state. What to type next:
-  $build/bin/ranklog runs --state-dir $state
-  $build/bin/ranklog export latest --format csv --state-dir $state
-  $build/bin/ranklog-train --help
-  deploy/quickstart.sh --steps 2000
+  $(quoted "$bin/ranklog" runs --state-dir "$state")
+  $(quoted "$bin/ranklog" export latest --format csv --state-dir "$state")
+  $(quoted "$bin/ranklog-train" --help)
+  $(quoted "$PWD/deploy/quickstart.sh" --steps 2000)
 TEXT
 if [ "$keep" = yes ]; then
-  echo "ranklogd continues as pid $daemon: kill $daemon ends it. To log to it, and to look at it without --state-dir:"
+  echo "ranklogd continues as pid $daemon. To end it:"
+  echo "  $(quoted "$bin/ranklog" stop --address "$RANKLOG_ADDRESS") && rm -r $runtime"
+  echo "To log to it, and to look at it without --state-dir:"
   echo "  export RANKLOG_ADDRESS=$RANKLOG_ADDRESS RANKLOG_SPOOL_DIR=$RANKLOG_SPOOL_DIR"
 fi
 say "done"

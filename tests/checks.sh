@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The static checks: formatting, and clang's warnings, thread-safety analysis and clang-tidy.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The trainer with CUDA and NCCL. See --help.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'

@@ -4,6 +4,7 @@
 import argparse
 import array
 import json
+import math
 import os
 import pathlib
 import signal
@@ -233,12 +234,13 @@ def main():
     parser.add_argument("--only", action="append", choices=TRIALS, metavar="TRIAL", help="run this one; may be given again")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     options = parser.parse_args()
-    if options.minutes <= 0:
-        parser.error("MINUTES must be positive")
+    if not 0 < options.minutes < math.inf:
+        parser.error("MINUTES must be a positive number")
     if not options.build.is_dir():
         parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with us
+    for ending in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
     soak = Soak(options.build.resolve(), options.minutes)
     table, broken = [], []
     for trial, run in TRIALS.items():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The trainer against LibTorch 2.x. See --help.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
@@ -10,7 +10,7 @@ Usage: tests/torch2.sh [--version 2.15.0] [-- CTEST_OPTION...]
 Builds the trainer against the LibTorch of a PyTorch wheel, without CUDA, in build/torch2, and runs its tests over Gloo on the
 CPU. The other tests run with Debian's LibTorch 1.13. pip downloads 0.55 GB once, for all clones (tests/interop/venv.sh).
 
-  --version V  another release, from 2.8 on
+  --version V  another release, from 2.8.0 to 2.15
   -- ...       options for ctest, for example -R ddp_test
 
 JOBS is the number of files to compile at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
@@ -22,7 +22,7 @@ wrong() { echo "torch2.sh: $1" >&2; usage >&2; exit 2; }
 version=2.15.0
 while [ $# -gt 0 ]; do
   case "$1" in
-    --version) version=${2:-}; shift ;;
+    --version) [ $# -ge 2 ] || wrong "--version needs a release"; version=$2; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
     *) wrong "unknown argument '$1'" ;;
@@ -34,7 +34,7 @@ case "$version" in
   2.15.*) cuda=('nvidia-cuda-runtime==13.2.*' 'nvidia-cuda-cupti==13.2.*') ;;
   2.1[1-4].*) cuda=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*') ;;
   2.8.* | 2.9.* | 2.10.*) cuda=('nvidia-cuda-runtime-cu12==12.8.*' 'nvidia-cuda-cupti-cu12==12.8.*') ;;
-  *) wrong "--version needs a release from 2.8.0 to 2.15, not '$version'" ;;
+  *) wrong "--version needs a whole number of a release from 2.8.0 to 2.15, such as 2.15.0, not '$version'" ;;
 esac
 jobs=${JOBS:-$(nproc)}
 

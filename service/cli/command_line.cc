@@ -185,7 +185,11 @@ int Program::Main(int argc, char** argv) const {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (!words.empty() && words[0] == "help") {  // `tool help copy` is `tool copy --help`
     words.erase(words.begin());
-    words.push_back("--help");
+    const bool unknown =
+        !words.empty() && words[0].front() != '-' &&
+        std::none_of(commands_.begin(), commands_.end(),
+                     [&](const Command& command) { return command.name == words[0]; });
+    if (!unknown) words.push_back("--help");
   }
   try {
     if (const std::string flag = EmptyFlag(words); !flag.empty()) {

@@ -61,7 +61,7 @@ KNOWN_MISSES = {
 
 EPILOG = """A figure is a miss if it misses its goal in three runs of three. Exit code 1 for a miss, or if a benchmark fails,
 hangs, prints nothing, or reports other figures than listed (FIGURES in this file). Known misses (KNOWN_MISSES) are printed
-with the recorded figure, and do not count.
+with the recorded figure, and count only if they are worse than it by a factor of two.
 
 Examples:
   tests/benchmarks/run.py build/release

@@ -336,8 +336,17 @@ TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
       "300 rows of rank 0 of test:second can only go to a daemon at " + elsewhere;
   const std::string ranklog = "ranklog --state-dir " + node_.state_dir();
   const std::string advice = "RANKLOG_ADDRESS=" + elsewhere + " " + ranklog + " sync";
-  EXPECT_EQ(Sync({}).code, 0) << "a live rank may find its daemon yet";
-  EXPECT_THAT(doctor(), Not(HasSubstr(text)));
+  const std::string start =
+      "RANKLOG_ADDRESS=" + elsewhere + " ranklogd --background --state-dir " + node_.state_dir();
+  const Finished alive = Sync({});
+  EXPECT_EQ(alive.code, 1);
+  EXPECT_THAT(alive.output, AllOf(HasSubstr(text + ", where none runs; the rank is still running"),
+                                  HasSubstr("; run: " + ranklog + " stop; " + start),
+                                  Not(HasSubstr("nothing waits"))));
+  EXPECT_THAT(doctor(), HasSubstr(text));
+  EXPECT_EQ(
+      RunToEnd({RANKLOG_CLI, "status", "--check", "--state-dir", node_.state_dir()}, options_).code,
+      1);
   rank.Kill();
   const Finished beside = Sync({});
   EXPECT_EQ(beside.code, 1);

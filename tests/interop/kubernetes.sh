@@ -6,7 +6,7 @@
 #
 #   kubernetes.sh RANKLOGD RANKLOG
 set -euo pipefail
-manifests=$(cd "$(dirname "$0")/../../deploy/kubernetes" && pwd)
+manifests=$(CDPATH= cd "$(dirname "$0")/../../deploy/kubernetes" && pwd)
 version=1.33.1
 python=$(python3 -c 'import platform; print(platform.python_version())') || python=none
 venv=${XDG_CACHE_HOME:-${HOME:?}/.cache}/ranklog/kubernetes-validate-${version}_python-$python

@@ -3,6 +3,6 @@
 #
 #   wandb_sdk.sh FAKE_WANDB DELIVER_RUN
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH= cd "$(dirname "$0")" && pwd)
 python=$("$here/wandb_python.sh")
 exec "$python" "$here/compare.py" "$@"

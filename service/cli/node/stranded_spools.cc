@@ -7,9 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
+#include "service/base/clock.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
@@ -24,6 +27,10 @@
 
 namespace ranklog::cli {
 namespace {
+
+// A rank sends its rows ten times a second by default, and the daemon commits as often.
+constexpr absl::Duration kTaken = absl::Seconds(2);
+constexpr absl::Duration kTakenPoll = absl::Milliseconds(20);
 
 // Whether a daemon listens at the address that a rank was given.
 bool DaemonListensAt(const std::string& address) {
@@ -42,11 +49,24 @@ StrandedSpool Unreadable(const std::string& path, const std::string& what,
               : "no daemon takes this file; remove it when you no longer need its rows"};
 }
 
+// Whether a daemon takes the rows of a living rank, though none listens at the rank's address: a
+// container may have another path to the socket.
+bool RowsAreTaken(storage::StoreReader* store, const model::StreamKey& key, uint64_t stored) {
+  if (store == nullptr || !store->StreamOfRing(key).ok()) return false;
+  const absl::Time deadline = SteadyNow() + kTaken;
+  while (true) {
+    const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
+    if (!stream.ok() || stream->durable_seq > stored) return true;
+    if (SteadyNow() >= deadline) return false;
+    absl::SleepFor(kTakenPoll);
+  }
+}
+
 // nullopt: it has no rows, or a daemon at `socket_path` or at its own address takes it.
 absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
                                               const std::string& socket_path,
                                               storage::StoreReader* store, const Globals& globals,
-                                              bool daemon_runs) {
+                                              const std::string& state_dir, bool daemon_runs) {
   const bool lives = file.locked();
   const auto ring = ingest::SpoolReader::Open(file.fd());
   if (!ring.ok()) {
@@ -58,11 +78,12 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
   const std::string rows = Counted(ring->rows(), "row");
   v1::Hello hello;
   if (!hello.ParseFromString(ring->hello())) {
+    if (lives) return absl::nullopt;
     return Unreadable(file.path(), absl::StrCat(rows, " of a spool"),
                       absl::DataLossError("its Hello is unreadable"));
   }
   const bool ours = ingest::IsForDaemonAt(socket_path, *ring);
-  if (!ours && (lives || DaemonListensAt(hello.ring().address()))) return absl::nullopt;
+  if (!ours && DaemonListensAt(hello.ring().address())) return absl::nullopt;
   const model::StreamKey key = ingest::ToStreamKey(hello.stream());
   const std::string whose = RankName(key);
   absl::Status readable = ingest::ToSession(hello).status();
@@ -70,23 +91,31 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
     readable = absl::DataLossError("its Hello is of another ring");
   }
   if (!readable.ok()) {
+    if (lives && !ours) return absl::nullopt;
     return Unreadable(file.path(), absl::StrCat(rows, " of ", whose), readable);
   }
   if (ours) return absl::nullopt;
   const auto stored = StoredThrough(store, key, ring->rows());
   if (!stored) return absl::nullopt;
   const uint64_t left = ring->rows() - std::min(*stored, ring->rows());
+  if (lives && (left == 0 || RowsAreTaken(store, key, *stored))) return absl::nullopt;
   const bool standard = hello.ring().address() == v1::kDefaultAddress;
   const std::string address = Printable(hello.ring().address());
-  return StrandedSpool{
-      file.path(),
-      absl::StrCat(left == 0 ? "the end" : Counted(left, "row"), " of ", whose,
-                   " can only go to a daemon at ", standard ? "the default address" : address,
-                   ", where none runs"),
-      absl::StrCat("run: ", daemon_runs ? globals.Command("stop") + "; " : "",
-                   standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ",
-                   globals.Command("sync")),
-      /*elsewhere=*/true};
+  std::string text = absl::StrCat(left == 0 ? "the end" : Counted(left, "row"), " of ", whose,
+                                  " can only go to a daemon at ",
+                                  standard ? "the default address" : address, ", where none runs");
+  if (lives) absl::StrAppend(&text, "; the rank is still running");
+  if (const uint64_t refused = ring->losses().total(); lives && refused > 0) {
+    absl::StrAppend(&text, ", and has refused ", Counted(refused, "row"));
+  }
+  const std::string stop = daemon_runs ? globals.Command("stop") + "; " : "";
+  const std::string as_rank =
+      standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ";
+  return StrandedSpool{file.path(), std::move(text),
+                       absl::StrCat("run: ", stop, as_rank,
+                                    lives ? "ranklogd --background --state-dir " + state_dir
+                                          : globals.Command("sync")),
+                       /*elsewhere=*/true};
 }
 
 }  // namespace
@@ -105,7 +134,7 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
       const auto file = ingest::RingFile::OpenLeft(path);
       if (!file.ok() || !seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
       auto found = ExamineStranded(**file, socket_path, store.ok() ? store->get() : nullptr,
-                                   same_store, daemon_runs);
+                                   same_store, state_dir, daemon_runs);
       if (found) stranded.push_back(*std::move(found));
     }
   }

@@ -16,12 +16,11 @@ struct StrandedSpool {
   std::string path;
   std::string text;        // whose rows it holds, how many the store lacks, and why they stay
   std::string advice;      // empty: another version wrote it, and `text` says what to do
-  bool elsewhere = false;  // its rank is dead, and looked for its daemon at another address
+  bool elsewhere = false;  // its rank looks, or looked, for its daemon at another address
 };
 
-// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon
-// at another address where none runs. Rings with another address are left out while that daemon or
-// their rank is alive.
+// Rings that cannot be read or were refused, and those of ranks that look for their daemon at
+// another address where none runs. Waits up to 2 s where a rank is alive and was attached before.
 std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std::string& state_dir);
 
 }  // namespace ranklog::cli
