@@ -8,11 +8,16 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "client/ring/ring.h"
+#include "tests/client/ring_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::internal {
 namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class StreamProtocolTest : public ::testing::Test {
  protected:
@@ -73,6 +78,32 @@ TEST_F(StreamProtocolTest, ShapeStaysUntilRowIsDurable) {
   ack.mutable_ack()->set_durable_seq(1);
   protocol.OnMessage(ack);
   EXPECT_EQ(ring_->tail(), ring_->head());
+}
+
+// Its store is older than that of the last daemon. The ring still has the rows, because an update
+// before them is not answered yet.
+TEST_F(StreamProtocolTest, RowsThatTheNextDaemonLacksAreSentAgain) {
+  StreamProtocol protocol(ring_.get());
+  ASSERT_EQ(ring_->writer.WriteControl("update"), WriteResult::kTaken);
+  for (int row = 0; row < 3; ++row) ASSERT_EQ(Write(), WriteResult::kTaken);
+  EXPECT_EQ(SendAll(&protocol, 0), 3u);
+  v1::ServerMessage ack;
+  ack.mutable_ack()->set_durable_seq(3);
+  protocol.OnMessage(ack);
+  protocol.End();
+  EXPECT_EQ(SendAll(&protocol, 1), 3u);
+}
+
+TEST_F(StreamProtocolTest, OnlyAnAcceptedFinishFreesTheRing) {
+  StreamProtocol protocol(ring_.get());
+  for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    protocol.OnFinish({}, static_cast<absl::StatusCode>(code));
+    EXPECT_FALSE(ring_->finish_durable.load()) << code;
+    EXPECT_THAT(testing::RingPaths(dir_.path()), SizeIs(1)) << code;
+  }
+  protocol.OnFinish({}, absl::StatusCode::kOk);
+  EXPECT_TRUE(ring_->finish_durable.load());
+  EXPECT_THAT(testing::RingPaths(dir_.path()), IsEmpty());
 }
 
 }  // namespace

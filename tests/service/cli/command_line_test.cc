@@ -141,6 +141,8 @@ TEST_F(CommandLineTest, HelpIsACommandToo) {
   EXPECT_THAT(output_, HasSubstr("Does things."));
   EXPECT_EQ(Main({"help", "copy"}), 0);
   EXPECT_THAT(output_, HasSubstr("copy files"));
+  EXPECT_EQ(Main({"help", "cpoy"}), 2);
+  EXPECT_THAT(errors_, HasSubstr("unknown command 'cpoy'"));
 }
 
 TEST(OptionCheckTest, NumbersAreWhole) {

@@ -249,6 +249,14 @@ TEST_F(AttachTest, KnownStreamSkipsLostStoreRows) {
       EXPECT_EQ(again->losses.with_store, 3);
       EXPECT_THAT(store_->Append(id, Dense(9, 2, 1, 1)), ::ranklog::testing::IsOkAndHolds(10));
     });
+    session.first_seq = 12;
+    Do([&] {
+      const auto again = store_->Attach(session, AssignmentOf("job", true), 3000);
+      ASSERT_OK(again);
+      EXPECT_EQ(again->durable_seq, 11) << "a gap of one row";
+      EXPECT_EQ(again->losses.with_store, 4);
+      EXPECT_THAT(store_->Append(id, Dense(12, 1, 1, 1)), ::ranklog::testing::IsOkAndHolds(12));
+    });
   }
 }
 

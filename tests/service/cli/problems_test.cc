@@ -1,0 +1,48 @@
+// What `verify` and `status --check` report as a problem. Each problem here is the only one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "service/cli/overview.h"
+#include "service/cli/verify_report.h"
+
+namespace ranklog::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(RankProblemsTest, EachMissingRowIsAProblem) {
+  query::RankCheck rank;
+  rank.rows = 10;
+  rank.intact = 10;
+  rank.replayed = 1;
+  rank.merged = 1;
+  rank.losses.ring_full = 5;  // Log() returned false for these
+  EXPECT_THAT(ProblemsOf(rank).texts(), IsEmpty());
+
+  query::RankCheck missing = rank, waiting = rank, late = rank, with_store = rank;
+  missing.intact = 9;
+  EXPECT_THAT(ProblemsOf(missing).texts(), ElementsAre("9 of 10 rows are there"));
+  waiting.waiting = 1;
+  EXPECT_THAT(ProblemsOf(waiting).texts(),
+              ElementsAre("1 row not yet in the run: their steps are open"));
+  late.late = 2;
+  EXPECT_THAT(ProblemsOf(late).texts(),
+              ElementsAre("2 rows too late for the run: kept on this node only"));
+  with_store.losses.with_store = 3;
+  EXPECT_THAT(ProblemsOf(with_store).texts(), ElementsAre("3 rows lost with an earlier store"));
+}
+
+TEST(StatusProblemsTest, UnreadableRingsAreAProblem) {
+  Overview overview;
+  overview.daemon_pid = 1;
+  overview.daemon.emplace();
+  EXPECT_THAT(ProblemsOf(overview), IsEmpty());
+  overview.daemon->counters["ingest.left_rings"] = 2;
+  EXPECT_THAT(ProblemsOf(overview),
+              ElementsAre("the daemon cannot read 2 rings (`ranklog doctor`)"));
+}
+
+}  // namespace
+}  // namespace ranklog::cli
