@@ -249,9 +249,9 @@ void RunState::MoveLossesToRing() {
   if (rings_.empty()) return;
   v1::SpoolHeader& ring = *rings_.front()->spool->header();
   for (size_t i = 0; i < std::size(kLossReasons); ++i) {
-    (ring.*kLossReasons[i].in_ring)
-        .fetch_add(lost_without_ring_[i].exchange(0, std::memory_order_relaxed),
-                   std::memory_order_relaxed);
+    if (lost_without_ring_[i].load(std::memory_order_relaxed) == 0) continue;
+    const uint64_t rows = lost_without_ring_[i].exchange(0, std::memory_order_relaxed);
+    (ring.*kLossReasons[i].in_ring).fetch_add(rows, std::memory_order_relaxed);
   }
 }
 

@@ -164,6 +164,13 @@ class Atomic {
       Scheduler::active()->Changed();
     }
   }
+  T exchange(T value, std::memory_order = std::memory_order_seq_cst,
+             const SourceLocation& place = SourceLocation::current()) {
+    Before(/*changes=*/true, place);
+    const T before = value_;
+    StoreAtOnce(value);
+    return before;
+  }
   T fetch_add(T more, std::memory_order = std::memory_order_seq_cst,
               const SourceLocation& place = SourceLocation::current()) {
     Before(/*changes=*/true, place);
