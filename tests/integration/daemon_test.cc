@@ -253,18 +253,19 @@ TEST(DaemonTest, ConcurrentBackgroundStartsAllSucceed) {
   }
 }
 
+// A rank must attach before its daemon is idle for so long, also on a slow machine.
 TEST(DaemonTest, IdleExitWaitsForDelivery) {
-  Node node({"--idle-exit", "1s"});
+  Node node({"--idle-exit", "4s"});
   node.Start();
   ChildProcess waiting =
       node.StartRank("waiting", 0, 0, 1, 1, {"10"}, WandbAt("http://127.0.0.1:1"));
   ASSERT_EQ(waiting.Wait(), 0) << waiting.Output();
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("waiting"); }));
-  absl::SleepFor(absl::Seconds(3));
+  absl::SleepFor(absl::Seconds(6));
   EXPECT_EQ(node.LogCount("--idle-exit"), 0) << "a run waits for its tracker";
   node.Terminate();
 
-  Node empty({"--idle-exit", "1s"});
+  Node empty({"--idle-exit", "4s"});
   empty.Start();
   ChildProcess rank = empty.StartRank("job", 0, 0, 1, 1, {"10"});
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
