@@ -34,7 +34,7 @@ case "$version" in
   2.15.*) cuda=('nvidia-cuda-runtime==13.2.*' 'nvidia-cuda-cupti==13.2.*') ;;
   2.1[1-4].*) cuda=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*') ;;
   2.8.* | 2.9.* | 2.10.*) cuda=('nvidia-cuda-runtime-cu12==12.8.*' 'nvidia-cuda-cupti-cu12==12.8.*') ;;
-  *) wrong "--version needs a whole number of a release from 2.8.0 to 2.15, such as 2.15.0, not '$version'" ;;
+  *) wrong "--version needs the full number of a release from 2.8.0 to 2.15, such as 2.15.0, not '$version'" ;;
 esac
 jobs=${JOBS:-$(nproc)}
 

@@ -50,23 +50,28 @@ StrandedSpool Unreadable(const std::string& path, const std::string& what,
 }
 
 // Whether a daemon takes the rows of a living rank, though none listens at the rank's address: a
-// container may have another path to the socket.
-bool RowsAreTaken(storage::StoreReader* store, const model::StreamKey& key, uint64_t stored) {
+// container may have another path to the socket. After a wait in vain, `patience` is 0, so that a
+// command waits once, not once for each rank.
+bool RowsAreTaken(storage::StoreReader* store, const model::StreamKey& key, uint64_t stored,
+                  absl::Duration* patience) {
   if (store == nullptr || !store->StreamOfRing(key).ok()) return false;
-  const absl::Time deadline = SteadyNow() + kTaken;
+  const absl::Time deadline = SteadyNow() + *patience;
   while (true) {
     const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
     if (!stream.ok() || stream->durable_seq > stored) return true;
-    if (SteadyNow() >= deadline) return false;
+    if (SteadyNow() >= deadline) break;
     absl::SleepFor(kTakenPoll);
   }
+  *patience = absl::ZeroDuration();
+  return false;
 }
 
 // nullopt: it has no rows, or a daemon at `socket_path` or at its own address takes it.
 absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
                                               const std::string& socket_path,
                                               storage::StoreReader* store, const Globals& globals,
-                                              const std::string& state_dir, bool daemon_runs) {
+                                              const std::string& state_dir, bool daemon_runs,
+                                              absl::Duration* patience) {
   const bool lives = file.locked();
   const auto ring = ingest::SpoolReader::Open(file.fd());
   if (!ring.ok()) {
@@ -98,7 +103,7 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
   const auto stored = StoredThrough(store, key, ring->rows());
   if (!stored) return absl::nullopt;
   const uint64_t left = ring->rows() - std::min(*stored, ring->rows());
-  if (lives && (left == 0 || RowsAreTaken(store, key, *stored))) return absl::nullopt;
+  if (lives && (left == 0 || RowsAreTaken(store, key, *stored, patience))) return absl::nullopt;
   const bool standard = hello.ring().address() == v1::kDefaultAddress;
   const std::string address = Printable(hello.ring().address());
   std::string text = absl::StrCat(left == 0 ? "the end" : Counted(left, "row"), " of ", whose,
@@ -124,6 +129,7 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
                                               const std::string& state_dir) {
   std::vector<StrandedSpool> stranded;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
+  absl::Duration patience = kTaken;
   const auto store = storage::StoreReader::Open(state_dir);
   const std::string socket_path = SocketPath(globals.address);
   const bool daemon_runs = storage::StateLock::Holder(state_dir) != 0;
@@ -134,7 +140,7 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
       const auto file = ingest::RingFile::OpenLeft(path);
       if (!file.ok() || !seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
       auto found = ExamineStranded(**file, socket_path, store.ok() ? store->get() : nullptr,
-                                   same_store, state_dir, daemon_runs);
+                                   same_store, state_dir, daemon_runs, &patience);
       if (found) stranded.push_back(*std::move(found));
     }
   }
