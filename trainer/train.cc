@@ -162,7 +162,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     const at::Tensor grad_norm = ClipGradients(parameters, options.grad_clip);
     if (step == *start + 1) CheckAgreement(grad_norm, group);
     SetLearningRate(optimizer, done.lr);
-    optimizer.step();
+    Step(optimizer);
 
     // On a GPU this step is only queued now. Its numbers are read when the next step is queued.
     read_back.Push(step, at::stack({loss, grad_norm}));

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/version.h>
 
 #include <cmath>
 #include <vector>
@@ -30,7 +31,9 @@ struct AdamWReference {
   }
 };
 
-TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
+// Takes steps by `step`, and compares them with the paper's.
+template <typename TakeStep>
+void ExpectStepsOfThePaper(TakeStep step) {
   constexpr double kRate = 0.1, kDecay = 0.5;
   at::Tensor matrix = ParameterWith(at::full({1, 1}, 2.0), at::zeros({1, 1}));
   at::Tensor vector = ParameterWith(at::full({1}, 2.0), at::zeros({1}));
@@ -40,7 +43,7 @@ TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
   for (const double gradient : {1.0, -3.0, 0.25, 4.0}) {  // uneven, so that each beta has an effect
     matrix.mutable_grad().fill_(gradient);
     vector.mutable_grad().fill_(gradient);
-    optimizer.step();
+    step(optimizer);
     of_matrix.Step(gradient, kRate);
     of_vector.Step(gradient, kRate);
     EXPECT_NEAR(matrix.item<double>(), of_matrix.value, 1e-5) << of_matrix.steps;
@@ -48,12 +51,27 @@ TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
   }
 }
 
+TEST(StepTest, MatchesPaperAndOnlyMatricesDecay) { ExpectStepsOfThePaper(Step); }
+
+// As Step() does on a GPU. With LibTorch 1.13, no step is taken at once.
+TEST(StepAtOnceTest, MatchesPaperAndOnlyMatricesDecay) {
+  int at_once = 0;
+  ExpectStepsOfThePaper([&](torch::optim::AdamW& optimizer) {
+    if (StepAtOnce(optimizer)) {
+      ++at_once;
+    } else {
+      optimizer.step();
+    }
+  });
+  EXPECT_EQ(at_once, TORCH_VERSION_MAJOR < 2 ? 0 : 3);
+}
+
 TEST(SetLearningRateTest, AppliesToAllParameterGroups) {
   at::Tensor matrix = ParameterWith(at::ones({1, 1}), at::ones({1, 1}));
   at::Tensor vector = ParameterWith(at::ones({1}), at::ones({1}));
   torch::optim::AdamW optimizer = MakeAdamW({matrix, vector}, /*weight_decay=*/0);
   SetLearningRate(optimizer, 0.25);
-  optimizer.step();
+  Step(optimizer);
   EXPECT_NEAR(matrix.item<double>(), 0.75, 1e-6);
   EXPECT_NEAR(vector.item<double>(), 0.75, 1e-6);
 }

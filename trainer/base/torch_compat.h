@@ -10,12 +10,14 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <c10/util/Logging.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -157,6 +159,31 @@ std::shared_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters,
     return std::make_shared<Reducer>(parameters, shape.buckets, shape.limits, group, sparse,
                                      shape.bucket_bytes, kFindUnused, kGradientIsBucketView,
                                      Names{}, shape.first_bucket_bytes);  // 1.13
+  }
+}
+
+// The key of a parameter's state in an optimizer. It is the address; in 1.13, the address as a text.
+template <typename States>
+auto StateKey(const States&, const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<typename States::value_type::first_type, std::string>) {
+    std::ostringstream text;
+    text << parameter.unsafeGetTensorImpl();
+    return text.str();
+  } else {
+    return static_cast<void*>(parameter.unsafeGetTensorImpl());
+  }
+}
+
+// Multiplies all tensors by `factor`, a scalar. In 2.x, on a GPU, by few kernels. In 1.13 the
+// function for a list has no form for a factor on the device.
+template <typename Tensor>
+void Scale(const std::vector<Tensor>& tensors, const Tensor& factor) {
+  if constexpr (requires {
+                  static_cast<void (*)(at::TensorList, const Tensor&)>(&at::_foreach_mul_);
+                }) {
+    at::_foreach_mul_(tensors, factor);
+  } else {
+    for (const Tensor& tensor : tensors) tensor.mul_(factor);
   }
 }
 

@@ -10,15 +10,14 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trainer/base/torch_compat.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace ranklog::trainer {
@@ -35,19 +34,6 @@ constexpr char kModel[] = "model.";
 constexpr char kMean[] = "optimizer.exp_avg.";         // first moment
 constexpr char kVariance[] = "optimizer.exp_avg_sq.";  // second moment
 constexpr char kStep[] = "optimizer.step.";
-
-// The key of a parameter's state in AdamW. It is the address; in LibTorch 1.13, the address as a
-// text.
-template <typename States>
-auto KeyOf(const States&, const at::Tensor& parameter) {
-  if constexpr (std::is_same_v<typename States::value_type::first_type, std::string>) {
-    std::ostringstream text;
-    text << parameter.unsafeGetTensorImpl();
-    return text.str();
-  } else {
-    return static_cast<void*>(parameter.unsafeGetTensorImpl());
-  }
-}
 
 // The random generators of a process on `device`.
 std::vector<at::Generator> Generators(at::Device device) {
@@ -174,7 +160,7 @@ void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
   for (const auto& item : model.named_parameters()) {
     checkpoint.tensors[kModel + item.key()] = item.value();
     const auto& states = optimizer.state();
-    const auto state = states.find(KeyOf(states, item.value()));
+    const auto state = states.find(compat::StateKey(states, item.value()));
     if (state == states.end()) continue;  // before the first step
     const auto& adamw = static_cast<const AdamWParamState&>(*state->second);
     checkpoint.tensors[kMean + item.key()] = adamw.exp_avg();
@@ -226,7 +212,7 @@ absl::Status RestoreOptimizer(const Checkpoint& checkpoint, const torch::nn::Mod
     state->exp_avg_sq(variance->to(parameter.device()));
     state->step(steps->item<int64_t>());
     auto& states = optimizer.state();
-    states[KeyOf(states, parameter)] = std::move(state);
+    states[compat::StateKey(states, parameter)] = std::move(state);
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace ranklog::trainer {
 namespace {
@@ -45,11 +46,13 @@ class Attention : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& x) {
     const int64_t batch = x.size(0), time = x.size(1), width = x.size(2);
-    // (3, batch, heads, time, head width): queries, keys, values
-    const at::Tensor qkv = c_attn_->forward(x)
-                               .view({batch, time, 3, heads_, width / heads_})
-                               .permute({2, 0, 3, 1, 4})
-                               .contiguous();
+    // Queries, keys, values: (batch, heads, time, head width). Unbound, not indexed: the gradients of
+    // three indices are three tensors of the whole size, and their sum.
+    const std::vector<at::Tensor> qkv = c_attn_->forward(x)
+                                            .view({batch, time, 3, heads_, width / heads_})
+                                            .permute({2, 0, 3, 1, 4})
+                                            .contiguous()
+                                            .unbind(0);
     const at::Tensor mixed =
         CausalAttention(qkv[0], qkv[1], qkv[2]).transpose(1, 2).reshape({batch, time, width});
     return c_proj_->forward(mixed);
