@@ -12,8 +12,7 @@ Builds the trainer with CUDA and NCCL in build/gpu, with g++ only, against a PyT
 
   no GPU   --comm nccl reports what is missing, --comm auto trains on the CPU and reports that, and two ranks of this PyTorch's
            torchrun train over Gloo
-  GPUs     two ranks, or one on a single GPU, train over NCCL: the gradients are equal on all ranks, and up to rounding equal to
-           those of Gloo on the CPU; then ranklog-train trains in float32 and bfloat16, and the loss falls
+  GPUs     tests/gpu_trials.py trains over NCCL, and prints its figures and their goals
 
 On each machine, the trainer's tests over Gloo pass.
 
@@ -47,10 +46,10 @@ say "build/gpu"
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake --fresh -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" "-DCMAKE_PREFIX_PATH=$packages/torch/share/cmake" \
-  -DRANKLOG_WERROR=ON -DRANKLOG_CUDA=ON -DRANKLOG_SERVICE=OFF -DRANKLOG_BENCHMARKS=OFF >build/gpu.configure.log ||
+  -DRANKLOG_WERROR=ON -DRANKLOG_CUDA=ON -DRANKLOG_SERVICE=OFF >build/gpu.configure.log ||
   { cat build/gpu.configure.log; exit 1; }
 grep -E '^-- (LibTorch|with CUDA)' build/gpu.configure.log
-ninja -j "$jobs" -C build/gpu trainer_test
+ninja -j "$jobs" -C build/gpu trainer_test training_rank
 train=$PWD/build/gpu/bin/ranklog-train
 [[ $(ldd "$train") == *"$packages/torch/lib/libtorch_cuda.so"* ]] || fail "$train is not linked with libtorch_cuda.so"
 [[ $(nm -C -u "$train") == *c10d::ProcessGroupNCCL::ProcessGroupNCCL* ]] || fail "$train does not use ProcessGroupNCCL"
@@ -86,33 +85,6 @@ if [ "$gpus" = 0 ]; then
   exit
 fi
 
-ranks=$((gpus < 2 ? 1 : 2))
-say "$gpus GPUs: gradients of $ranks ranks"
-for comm in gloo nccl; do
-  mkdir "$work/$comm"
-  torchrun --nproc-per-node $ranks build/gpu/tests/trainer_rank gradients "$work/$comm" $comm
-done
-"$python" - "$work" $ranks <<'PYTHON'
-import array, math, pathlib, sys
-work, ranks = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-def read(comm, step, rank): return array.array("f", (work / comm / f"synced.{step}.{rank}").read_bytes())
-steps = len(list((work / "nccl").glob("synced.*.0")))
-assert steps > 0, "no gradients were written"
-for step in range(steps):
-    nccl, gloo = read("nccl", step, 0), read("gloo", step, 0)
-    for rank in range(1, ranks):
-        assert nccl == read("nccl", step, rank), f"step {step}: ranks 0 and {rank} differ over NCCL"
-    distance = math.dist(nccl, gloo) / math.hypot(*gloo)
-    equal = f"{ranks} ranks equal" if ranks > 1 else "one rank"
-    print(f"step {step}: {equal} over NCCL; relative distance to Gloo {distance:.1e}")
-    assert distance < 1e-4, "NCCL and Gloo differ by more than rounding"
-if ranks == 1:
-    print("with one GPU, NCCL connects one rank to itself: whether ranks are equal over NCCL needs two GPUs")
-PYTHON
-for dtype in float32 bfloat16; do
-  say "training in $dtype"
-  "$train" --comm nccl --dtype $dtype --nproc-per-node "$gpus" --model small --steps 200 2>&1 | tee "$work/$dtype"
-  loss=$(grep -o 'train/loss [0-9.]*' "$work/$dtype" | tail -n 1 | cut -d ' ' -f 2)
-  "$python" -c "import sys; sys.exit(not $loss < 3.5)" || fail "the loss is $loss after 200 steps"
-done
+say "$gpus GPUs: training over NCCL"
+PYTHONPATH=$packages "$python" tests/gpu_trials.py build/gpu
 tests_over_gloo

@@ -1,4 +1,6 @@
-// training_rank MODEL: a rank of trainer_benchmark.cc. It trains like ranklog-train, in turns.
+// training_rank MODEL [gloo|nccl]: a rank of trainer_benchmark.cc and of gpu_trials.py. It trains like
+// ranklog-train, in turns: gpt2 with 16 sequences of 1024 tokens, the others with its defaults. On
+// a GPU (nccl) it uses bfloat16.
 //
 // Writes "ready" before the training. Then each line of its input is a turn:
 //   STEPS plain   takes STEPS steps
@@ -20,6 +22,7 @@
 #include "ranklog/ranklog.h"
 #include "trainer/base/malloc_settings.h"
 #include "trainer/base/stop_signal.h"
+#include "trainer/parallel/placement.h"
 #include "trainer/parallel/process_group.h"
 #include "trainer/saver.h"
 #include "trainer/train.h"
@@ -96,13 +99,19 @@ std::vector<uint8_t> RandomBytes(size_t count) {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   using namespace ranklog::trainer;
   KeepFreedMemory();
   const ranklog::Settings settings = ranklog::Settings::FromEnvironment();
   auto rendezvous =
       Rendezvous::FromEnvironment(settings.rank.value_or(0), settings.world_size.value_or(1));
-  auto group = ProcessGroup::Join(*rendezvous);
+  const Comm comm = argc > 2 && std::string(argv[2]) == "nccl" ? Comm::kNccl : Comm::kGloo;
+  const auto placement = ChoosePlacement(comm, settings.local_rank.value_or(0), FindGpus());
+  if (!placement.ok()) {
+    std::cerr << "training_rank: " << placement.status() << "\n";
+    return 1;
+  }
+  auto group = ProcessGroup::Join(*rendezvous, {.placement = *placement});
   if (!group.ok()) {
     std::cerr << "training_rank: " << group.status() << "\n";
     return 1;
@@ -114,7 +123,13 @@ int main(int, char** argv) {
   options.log_every = 0;
   options.val_every = 0;
   options.save_every = 0;
+  options.bfloat16 = placement->nccl;
   Corpus corpus;
+  if (options.model == "gpt2") {
+    options.seq_len = 1024;
+    options.batch_size = 16;
+    options.pad_vocabulary = 64;
+  }
   corpus.source = "random bytes";
   corpus.train = Tokens(RandomBytes(1 << 20));
   const Plan plan = MakePlan(options, corpus, group->world_size());

@@ -1,4 +1,4 @@
-"""The training of training_rank.cc as a loop in Python, with the same turns: training_rank.py MODEL.
+"""The training of training_rank.cc as a loop in Python, with the same turns: training_rank.py MODEL [cpu|cuda].
 
 The model has the operators of trainer/model/model.cc, and the loop does what trainer/train.cc does, in the way that PyTorch's
 documentation shows. Several ranks train by DistributedDataParallel. With WANDB_MODE=offline, W&B's SDK takes what it logs.
@@ -13,8 +13,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-SHAPES = {"tiny": (4, 4, 128), "small": (6, 6, 384)}  # layers, heads, width, as in trainer/model/model.cc
-VOCABULARY, CONTEXT, BATCH, LEARNING_RATE = 256, 128, 8, 1e-3
+SHAPES = {"tiny": (4, 4, 128), "small": (6, 6, 384), "gpt2": (12, 12, 768)}  # layers, heads, width, as in trainer/model/model.cc
+MODEL = sys.argv[1]
+VOCABULARY, CONTEXT, BATCH = (50304, 1024, 16) if MODEL == "gpt2" else (256, 128, 8)
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+LEARNING_RATE = 1e-3
 
 
 class Attention(nn.Module):
@@ -70,6 +73,8 @@ def batches(rank, world_size):
         order = torch.randperm(windows, generator=torch.Generator().manual_seed(epoch))[rank::world_size]
         for chosen in order[:len(order) // BATCH * BATCH].view(-1, BATCH).tolist():
             tokens = torch.stack([text[window * CONTEXT:(window + 1) * CONTEXT + 1] for window in chosen]).long()
+            if DEVICE == "cuda":
+                tokens = tokens.pin_memory().to(DEVICE, non_blocking=True)
             yield tokens[:, :-1], tokens[:, 1:]
         epoch += 1
 
@@ -94,7 +99,7 @@ def main():
         import wandb
         run = wandb.init(project="benchmark", name=f"rank-{rank}")
 
-    model = Gpt(*SHAPES[sys.argv[1]])
+    model = Gpt(*SHAPES[MODEL]).to(DEVICE)
     decayed = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
     others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
@@ -109,7 +114,8 @@ def main():
     for step, (tokens, targets) in enumerate(batches(rank, world_size), 1):
         # In place, as in trainer/train.cc and as PyTorch 1.13 does by default; with DDP, where gradients are views, to none.
         optimizer.zero_grad(set_to_none=world_size > 1)
-        loss = model(tokens, targets)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
+            loss = model(tokens, targets)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in optimizer.param_groups:
