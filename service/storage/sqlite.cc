@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::storage {
@@ -55,6 +60,27 @@ absl::StatusCode CodeOf(sqlite3* handle, int result) {
     default:
       return absl::StatusCode::kInternal;
   }
+}
+
+// SQLite reads a database with a write-ahead log only if PATH-shm exists or it can create it. Where
+// it cannot, as on a read-only file system, no daemon writes either, so the file can be read as it
+// is, unless its log has content. Returns the URI for that, or the path.
+absl::StatusOr<std::string> Readable(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path();
+  if (access(absl::StrCat(path, "-shm").c_str(), F_OK) == 0 ||
+      access(directory.empty() ? "." : directory.c_str(), W_OK) == 0) {
+    return path;
+  }
+  const std::string log = absl::StrCat(path, "-wal");
+  std::error_code none;
+  if (const auto size = std::filesystem::file_size(log, none); !none && size > 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        log, " has rows that are not in ", path, " yet, and ", directory,
+        " cannot be written: copy the directory to a place that you can write, and read it there"));
+  }
+  return absl::StrCat(
+      "file:", absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}}),
+      "?immutable=1");
 }
 
 absl::string_view Shortened(absl::string_view sql) { return sql.substr(0, 80); }
@@ -130,10 +156,12 @@ void Database::Close::operator()(sqlite3* handle) const { sqlite3_close(handle);
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
 absl::StatusOr<Database> Database::Open(const std::string& path, Mode mode, const char* vfs) {
-  const int flags = (mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+  const bool reads = mode == Mode::kReadOnly;
+  const int flags = (reads ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE) |
                     SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  ASSIGN_OR_RETURN(const std::string name, reads ? Readable(path) : path);
   sqlite3* raw = nullptr;
-  const int result = sqlite3_open_v2(path.c_str(), &raw, flags, vfs);
+  const int result = sqlite3_open_v2(name.c_str(), &raw, flags, vfs);
   Handle handle(raw);
   if (handle == nullptr) return absl::InternalError("SQLite: out of memory");
   RETURN_IF_ERROR(SqliteStatus(raw, result, absl::StrCat("cannot open ", path)));

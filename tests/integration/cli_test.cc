@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,6 +16,8 @@
 #include "absl/time/clock.h"
 #include "service/storage/directories/state_lock.h"
 #include "tests/integration/cli_fixture.h"
+#include "tests/support/absent.h"
+#include "tests/support/own_mounts.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
@@ -50,6 +54,38 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
               HasSubstr("--project: its value is empty"));
   EXPECT_EQ(Ranklog({"runs", "--address", "unix:/x"}).code, 2) << "beside --state-dir";
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
+}
+
+// A snapshot, an archive, or the directory of another user.
+TEST_F(CliTest, StoreIsReadWhereNothingCanBeWritten) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const auto copy = [&](const std::string& to, const std::vector<std::string>& suffixes) {
+    std::filesystem::create_directory(to);
+    for (const std::string& suffix : suffixes) {
+      const std::string file = "/ranklog.db" + suffix;
+      std::filesystem::copy_file(state_dir() + file, to + file);
+    }
+    return std::make_unique<ReadOnlyDirectory>(to);
+  };
+  const auto runs = [&](const std::string& of) {
+    return RunToEnd({RANKLOG_CLI, "runs", "--state-dir", of}, options_);
+  };
+  const std::string torn = dir_.File("torn"), whole = dir_.File("whole ?#%");
+  const auto with_log = copy(torn, {"", "-wal"});  // of an open store
+  ASSERT_TRUE(with_log->read_only());
+  const Finished refused = runs(torn);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, AllOf(HasSubstr(torn + "/ranklog.db-wal has rows that are not in "),
+                                    HasSubstr("copy the directory")));
+
+  store_.reset();
+  const auto closed = copy(whole, {""});
+  ASSERT_TRUE(closed->read_only());
+  const Finished read = runs(whole);
+  EXPECT_EQ(read.code, 0);
+  EXPECT_THAT(read.output, AllOf(HasSubstr("tiny"), HasSubstr("other")));
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "export", "tiny", "--state-dir", whole}, options_).output,
+            Ranklog({"export", "tiny"}).output);
 }
 
 // `./train && ranklog runs`: the rank has ended, and the daemon is making its last rows.

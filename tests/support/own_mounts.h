@@ -38,6 +38,27 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
+// Makes `path` read-only, for root as well. The destructor undoes it.
+class ReadOnlyDirectory {
+ public:
+  explicit ReadOnlyDirectory(const std::string& path) : path_(path) {
+    bound_ = mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) == 0;
+    read_only_ = bound_ && mount("none", path.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY,
+                                 nullptr) == 0;
+  }
+  ~ReadOnlyDirectory() {
+    if (bound_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  ReadOnlyDirectory(const ReadOnlyDirectory&) = delete;
+  ReadOnlyDirectory& operator=(const ReadOnlyDirectory&) = delete;
+
+  bool read_only() const { return read_only_; }
+
+ private:
+  const std::string path_;
+  bool bound_ = false, read_only_ = false;
+};
+
 }  // namespace ranklog::testing
 
 #endif  // TESTS_SUPPORT_OWN_MOUNTS_H_
