@@ -41,7 +41,7 @@ Examples:
 """
 
 LIMIT = 120  # seconds; a slow start of CUDA takes 20
-TOKENS = {"small": 8 * 128, "gpt2": 16 * 1024}  # of a step of training_rank
+TOKENS = {"small": 8 * 128, "gpt2": 16 * 1024}  # of a step of `trainer_rank turns`
 # Of a token, forward and backward: 6 for each parameter, and 12 * layers * width * context for the attention (PaLM, appendix B).
 GPT2_FLOPS = 6 * 124439808 + 12 * 12 * 768 * 1024
 LOGGING = {"WANDB_MODE": "", "RANKLOG_DESTINATIONS": "local"}
@@ -109,7 +109,7 @@ class Process:
         return line.rstrip("\n")
 
     def take(self, steps, log=False):
-        """Takes a turn of tests/benchmarks/trainer/training_rank.cc. Returns its seconds."""
+        """Takes a turn of tests/trainer/turns_rank.cc. Returns its seconds."""
         print(steps, "log" if log else "plain", file=self.process.stdin, flush=True)
         return float(self.read_line().split()[0])
 
@@ -279,7 +279,7 @@ class Trials:
         return rank
 
     def rank(self, model, environment=None):
-        return self.timed(f"rank.{model}", [self.build / "tests" / "training_rank", model, "nccl"], environment)
+        return self.timed(f"rank.{model}", [self.build / "tests" / "trainer_rank", "turns", model, "nccl"], environment)
 
     def logging(self):
         if self.service:  # else the rows stay in the spool

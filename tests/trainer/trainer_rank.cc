@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (kind == "gradients") return ranklog::trainer::GradientRank(arguments);
   if (kind == "training") return ranklog::trainer::TrainRank(arguments);
-  std::cerr << "Usage: trainer_rank gradients|training DIR ...\n";
+  if (kind == "turns") return ranklog::trainer::TurnsRank(arguments);
+  std::cerr << "Usage: trainer_rank gradients|training DIR ..., or trainer_rank turns MODEL ...\n";
   return 2;
 }

@@ -52,7 +52,7 @@ struct Turn {
   double cpu_seconds = 0;        // of all ranks' processes
 };
 
-// Ranks that train only in their turns (training_rank.cc, training_rank.py).
+// Ranks that train only in their turns (tests/trainer/turns_rank.cc, training_rank.py).
 class TimedJob {
  public:
   enum Ties { kTogether, kEachAlone };

@@ -92,7 +92,7 @@ bool HasPyTorch() {
 // over_python: compared with two ranks of PyTorch's loop in Python, with its DDP.
 void BM_TrainTwoRanks(benchmark::State& state, const Trial& trial, double goal) {
   for (auto _ : state) {
-    const std::vector<std::string> command = {TRAINING_RANK, trial.model};
+    const std::vector<std::string> command = {TRAINER_RANK, "turns", trial.model};
     TimedJob together(command, kRanks, TimedJob::kTogether);
     TimedJob alone(command, kRanks, TimedJob::kEachAlone);
     const Rates rates = Compare(together, alone, trial);
@@ -119,7 +119,7 @@ BENCHMARK_CAPTURE(BM_TrainTwoRanks, small, Small(), 0.95)
 void BM_TrainVersusPython(benchmark::State& state, const Trial& trial) {
   if (!HasPyTorch()) return state.SkipWithError("absent: PyTorch (package python3-torch)");
   for (auto _ : state) {
-    TimedJob ours({TRAINING_RANK, trial.model}, 1, TimedJob::kTogether);
+    TimedJob ours({TRAINER_RANK, "turns", trial.model}, 1, TimedJob::kTogether);
     TimedJob python({kPython, TRAINING_RANK_PY, trial.model}, 1, TimedJob::kTogether);
     const Rates rates = Compare(ours, python, trial);
     AtLeast(state, "ratio", rates.ratio, 1.0);
@@ -189,7 +189,7 @@ Cost CostOfRanklog() {
                      {});
   for (int i = 0; i < 1000 && access(socket.c_str(), F_OK) != 0; ++i) usleep(5000);
   const Cost cost = [&] {
-    TimedJob job({TRAINING_RANK, "tiny"}, kRanks, TimedJob::kTogether,
+    TimedJob job({TRAINER_RANK, "turns", "tiny"}, kRanks, TimedJob::kTogether,
                  {{"RANKLOG_ADDRESS", "unix:" + socket},
                   {"RANKLOG_SPOOL_DIR", spool.path()},
                   {"RANKLOG_START_DAEMON", "false"},
@@ -291,7 +291,7 @@ struct Measured {
 };
 
 Measured MeasureMemory(const std::string& model, std::map<std::string, std::string> environment) {
-  TimedJob job({TRAINING_RANK, model}, kRanks, TimedJob::kTogether, std::move(environment));
+  TimedJob job({TRAINER_RANK, "turns", model}, kRanks, TimedJob::kTogether, std::move(environment));
   const pid_t rank = job.ranks()[0]->pid();
   const double before = ranklog::benchmarks::MemoryMib(rank, "RssAnon");
   job.Take(kMemorySteps);

@@ -1,4 +1,4 @@
-"""The training of training_rank.cc as a loop in Python, with the same turns: training_rank.py MODEL [cpu|cuda].
+"""The training of tests/trainer/turns_rank.cc as a loop in Python, with the same turns: training_rank.py MODEL [cpu|cuda].
 
 The model has the operators of trainer/model/model.cc, and the loop does what trainer/train.cc does, in the way that PyTorch's
 documentation shows. Several ranks train by DistributedDataParallel. With WANDB_MODE=offline, W&B's SDK takes what it logs.

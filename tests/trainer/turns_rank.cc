@@ -1,6 +1,6 @@
-// training_rank MODEL [gloo|nccl]: a rank of trainer_benchmark.cc and of gpu_trials.py. It trains like
-// ranklog-train, in turns: gpt2 with 16 sequences of 1024 tokens, the others with its defaults. On
-// a GPU (nccl) it uses bfloat16.
+// trainer_rank turns MODEL [gloo|nccl]: a rank of trainer_benchmark.cc and of gpu_trials.py. It
+// trains like ranklog-train, in turns: gpt2 with 16 sequences of 1024 tokens, the others with its
+// defaults. On a GPU (nccl) it uses bfloat16.
 //
 // Writes "ready" before the training. Then each line of its input is a turn:
 //   STEPS plain   takes STEPS steps
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
+#include "tests/trainer/trainer_rank.h"
 #include "trainer/base/malloc_settings.h"
 #include "trainer/base/stop_signal.h"
 #include "trainer/parallel/placement.h"
@@ -27,6 +28,7 @@
 #include "trainer/saver.h"
 #include "trainer/train.h"
 
+namespace ranklog::trainer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -39,7 +41,7 @@ double CpuSeconds() {
 
 class Turns {
  public:
-  explicit Turns(ranklog::Run& run)
+  explicit Turns(Run& run)
       : run_(run),
         row_(run.Row({"train/loss", "train/lr", "train/grad_norm", "train/tokens_per_second",
                       "train/tokens", "train/step", "train/epoch", "train/perplexity",
@@ -48,7 +50,7 @@ class Turns {
     Begin();
   }
 
-  void AfterStep(const ranklog::trainer::StepReport& report) {
+  void AfterStep(const StepReport& report) {
     if (log_) {
       const auto step = static_cast<double>(report.step),
                  tokens = static_cast<double>(report.tokens);
@@ -82,8 +84,8 @@ class Turns {
     cpu_began_ = CpuSeconds();
   }
 
-  ranklog::Run& run_;
-  const ranklog::RowHandle row_;
+  Run& run_;
+  const RowHandle row_;
   int64_t left_ = 0;  // remaining steps of this turn
   bool log_ = false;
   Clock::time_point began_;
@@ -99,25 +101,24 @@ std::vector<uint8_t> RandomBytes(size_t count) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  using namespace ranklog::trainer;
+int TurnsRank(const std::vector<std::string>& arguments) {
   KeepFreedMemory();
-  const ranklog::Settings settings = ranklog::Settings::FromEnvironment();
+  const Settings settings = Settings::FromEnvironment();
   auto rendezvous =
       Rendezvous::FromEnvironment(settings.rank.value_or(0), settings.world_size.value_or(1));
-  const Comm comm = argc > 2 && std::string(argv[2]) == "nccl" ? Comm::kNccl : Comm::kGloo;
+  const Comm comm = arguments.size() > 1 && arguments[1] == "nccl" ? Comm::kNccl : Comm::kGloo;
   const auto placement = ChoosePlacement(comm, settings.local_rank.value_or(0), FindGpus());
   if (!placement.ok()) {
-    std::cerr << "training_rank: " << placement.status() << "\n";
+    std::cerr << "trainer_rank: " << placement.status() << "\n";
     return 1;
   }
   auto group = ProcessGroup::Join(*rendezvous, {.placement = *placement});
   if (!group.ok()) {
-    std::cerr << "training_rank: " << group.status() << "\n";
+    std::cerr << "trainer_rank: " << group.status() << "\n";
     return 1;
   }
   Options options;
-  options.model = argv[1];
+  options.model = arguments.at(0);
   options.steps = int64_t{1} << 40;  // the driver ends it
   options.lr = options.min_lr = 1e-3;
   options.log_every = 0;
@@ -135,13 +136,15 @@ int main(int argc, char** argv) {
   const Plan plan = MakePlan(options, corpus, group->world_size());
   auto saver = Saver::Open(options, plan, /*facts=*/{}, *group);
   if (!saver.ok()) {
-    std::cerr << "training_rank: " << saver.status() << "\n";
+    std::cerr << "trainer_rank: " << saver.status() << "\n";
     return 1;
   }
   const StopSignal stop_signal;
-  ranklog::Run run = ranklog::Init(settings);
+  Run run = Init(settings);
   Turns turns(run);
   Train(options, corpus, *group, run, *saver, stop_signal,
         [&](const StepReport& report) { turns.AfterStep(report); });
   return 0;
 }
+
+}  // namespace ranklog::trainer
