@@ -2,7 +2,8 @@
 # no folder sets flags of its own.
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...] [COLD])   static, position-independent
-#     COLD      no row passes through it. Sanitizer builds do not optimize it, and so compile it twice as fast
+#     COLD      it needs no speed. Sanitizer builds do not optimize it, and so compile it twice as fast; a Release build
+#               optimizes it less
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with the pages of deploy/help.
 #                Default component: `programs`
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
@@ -126,10 +127,12 @@ function(ranklog_target_options target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# For targets that need no speed under a sanitizer.
+# For targets that need no speed.
 function(ranklog_cold target)
   if(RANKLOG_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 endfunction()
 
