@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -101,7 +102,10 @@ void SetLearningRate(torch::optim::Optimizer& optimizer, double lr) {
 bool StepAtOnce(torch::optim::AdamW& optimizer) { return StepAllAtOnce<at::Tensor>(optimizer); }
 
 void Step(torch::optim::AdamW& optimizer) {
-  const bool gpu = optimizer.param_groups().front().params().front().is_cuda();
+  const auto& groups = optimizer.param_groups();
+  const bool gpu = std::any_of(groups.begin(), groups.end(), [](const auto& group) {
+    return !group.params().empty() && group.params()[0].is_cuda();
+  });
   if (!gpu || !StepAtOnce(optimizer)) optimizer.step();
 }
 
