@@ -240,6 +240,7 @@ class Trials:
         return figures
 
     def daemon(self, name):
+        (self.work / "ranklogd.sock").unlink(missing_ok=True)  # of a killed one
         process = self.start(name, [self.service / "ranklogd", "--state-dir", self.work / "state"])
         wait_until(lambda: (self.work / "ranklogd.sock").exists() or process.process.poll() is not None, "the socket of ranklogd", 20)
         expect(process.process.poll() is None, f"ranklogd ended:\n{process.output()}")
@@ -260,7 +261,6 @@ class Trials:
         wait_until(lambda: "step " in training.output(), "a step")
         time.sleep(1)  # rows of a second
         daemon.kill()
-        (self.work / "ranklogd.sock").unlink()
         expect(training.process.poll() is None, f"the training ended before the daemon:\n{training.output()}")
         time.sleep(1)  # rows that wait in the spools
         self.daemon("ranklogd.2")
