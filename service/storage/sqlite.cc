@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
@@ -63,24 +64,30 @@ absl::StatusCode CodeOf(sqlite3* handle, int result) {
 }
 
 // SQLite reads a database with a write-ahead log only if PATH-shm exists or it can create it. Where
-// it cannot, as on a read-only file system, no daemon writes either, so the file can be read as it
-// is, unless its log has content. Returns the URI for that, or the path.
-absl::StatusOr<std::string> Readable(const std::string& path) {
+// it cannot, as on a read-only file system, and no daemon has the file open, the file can be read as
+// it is, unless its log has content. Returns the URI for that, or "" if the path is enough.
+absl::StatusOr<std::string> UriToReadAsItIs(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path();
   if (access(absl::StrCat(path, "-shm").c_str(), F_OK) == 0 ||
       access(directory.empty() ? "." : directory.c_str(), W_OK) == 0) {
-    return path;
+    return "";
   }
   const std::string log = absl::StrCat(path, "-wal");
   std::error_code none;
   if (const auto size = std::filesystem::file_size(log, none); !none && size > 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        log, " has rows that are not in ", path, " yet, and ", directory,
+        log, " may have rows that are not in ", path, " yet, and ", directory,
         " cannot be written: copy the directory to a place that you can write, and read it there"));
   }
-  return absl::StrCat(
-      "file:", absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}}),
-      "?immutable=1");
+  return absl::StrCat(absl::StartsWith(path, "/") ? "file://" : "file:",
+                      absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}}),
+                      "?immutable=1");
+}
+
+// Whether a daemon has opened a file that is read as it is. What was read since may be of two states.
+bool IsOpenedByDaemon(const char* file) {
+  return sqlite3_uri_boolean(file, "immutable", 0) != 0 &&
+         access(absl::StrCat(file, "-shm").c_str(), F_OK) == 0;
 }
 
 absl::string_view Shortened(absl::string_view sql) { return sql.substr(0, 80); }
@@ -134,11 +141,16 @@ bool Query::Next() {
   if (!status_.ok()) return false;
   errno = 0;  // so that a later errno belongs to this failure
   const int result = sqlite3_step(statement_);
-  if (result == SQLITE_ROW) return true;
   sqlite3* handle = sqlite3_db_handle(statement_);
-  status_ = SqliteStatus(
-      handle, result,
-      absl::StrCat(sqlite3_db_filename(handle, nullptr), ": ", Shortened(sqlite3_sql(statement_))));
+  const char* file = sqlite3_db_filename(handle, nullptr);
+  if (IsOpenedByDaemon(file)) {
+    status_ = absl::UnavailableError(
+        absl::StrCat(file, " was opened by a daemon while it was read; try again"));
+    return false;
+  }
+  if (result == SQLITE_ROW) return true;
+  status_ =
+      SqliteStatus(handle, result, absl::StrCat(file, ": ", Shortened(sqlite3_sql(statement_))));
   return false;
 }
 
@@ -156,12 +168,16 @@ void Database::Close::operator()(sqlite3* handle) const { sqlite3_close(handle);
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
 absl::StatusOr<Database> Database::Open(const std::string& path, Mode mode, const char* vfs) {
-  const bool reads = mode == Mode::kReadOnly;
-  const int flags = (reads ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE) |
-                    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  ASSIGN_OR_RETURN(const std::string name, reads ? Readable(path) : path);
+  int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  std::string uri;
+  if (mode == Mode::kReadOnly) {
+    ASSIGN_OR_RETURN(uri, UriToReadAsItIs(path));
+    flags |= SQLITE_OPEN_READONLY | (uri.empty() ? 0 : SQLITE_OPEN_URI);
+  } else {
+    flags |= SQLITE_OPEN_READWRITE;
+  }
   sqlite3* raw = nullptr;
-  const int result = sqlite3_open_v2(name.c_str(), &raw, flags, vfs);
+  const int result = sqlite3_open_v2((uri.empty() ? path : uri).c_str(), &raw, flags, vfs);
   Handle handle(raw);
   if (handle == nullptr) return absl::InternalError("SQLite: out of memory");
   RETURN_IF_ERROR(SqliteStatus(raw, result, absl::StrCat("cannot open ", path)));

@@ -71,8 +71,8 @@ class Database {
  public:
   enum class Mode { kReadOnly, kReadWrite };
 
-  // Opens an existing file. `vfs` may be null. Calls wait up to 5 s for a lock, and then return
-  // kUnavailable.
+  // Opens an existing file; kReadOnly also where SQLite cannot create a -shm. `vfs` may be null.
+  // Calls wait up to 5 s for a lock, and then return kUnavailable.
   static absl::StatusOr<Database> Open(const std::string& path, Mode mode, const char* vfs);
 
   // Runs a script of statements whose results are ignored.

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/storage/directories/state_lock.h"
+#include "service/storage/store_reader.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/support/absent.h"
 #include "tests/support/own_mounts.h"
@@ -59,33 +60,39 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
 // A snapshot, an archive, or the directory of another user.
 TEST_F(CliTest, StoreIsReadWhereNothingCanBeWritten) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
-  const auto copy = [&](const std::string& to, const std::vector<std::string>& suffixes) {
-    std::filesystem::create_directory(to);
-    for (const std::string& suffix : suffixes) {
-      const std::string file = "/ranklog.db" + suffix;
-      std::filesystem::copy_file(state_dir() + file, to + file);
-    }
-    return std::make_unique<ReadOnlyDirectory>(to);
+  const auto run = [&](const std::string& command, const std::string& of) {
+    std::vector<std::string> words = {RANKLOG_CLI, command};
+    if (command == "export") words.push_back("tiny");
+    words.insert(words.end(), {"--state-dir", of});
+    return RunToEnd(words, options_);
   };
-  const auto runs = [&](const std::string& of) {
-    return RunToEnd({RANKLOG_CLI, "runs", "--state-dir", of}, options_);
-  };
-  const std::string torn = dir_.File("torn"), whole = dir_.File("whole ?#%");
-  const auto with_log = copy(torn, {"", "-wal"});  // of an open store
-  ASSERT_TRUE(with_log->read_only());
-  const Finished refused = runs(torn);
+  const std::string copy = dir_.File("copy"), view = dir_.File("view ?#%");
+  std::filesystem::copy(state_dir(), copy);
+  std::filesystem::remove(copy + "/ranklog.db-shm");
+  const ReadOnlyView read_only(copy, view);
+  ASSERT_TRUE(read_only.read_only());
+  const Finished refused = run("runs", view);  // the store is open, so its log has rows
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.output, AllOf(HasSubstr(torn + "/ranklog.db-wal has rows that are not in "),
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("/ranklog.db-wal may have rows that are not in "),
                                     HasSubstr("copy the directory")));
 
   store_.reset();
-  const auto closed = copy(whole, {""});
-  ASSERT_TRUE(closed->read_only());
-  const Finished read = runs(whole);
-  EXPECT_EQ(read.code, 0);
-  EXPECT_THAT(read.output, AllOf(HasSubstr("tiny"), HasSubstr("other")));
-  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "export", "tiny", "--state-dir", whole}, options_).output,
-            Ranklog({"export", "tiny"}).output);
+  std::filesystem::remove(copy + "/ranklog.db-wal");
+  std::filesystem::copy(state_dir() + "/ranklog.db", copy + "/ranklog.db",
+                        std::filesystem::copy_options::overwrite_existing);
+  for (const std::string& path : {view, "/" + view}) {
+    const Finished read = run("runs", path);
+    EXPECT_EQ(read.code, 0);
+    EXPECT_THAT(read.output, AllOf(HasSubstr("tiny"), HasSubstr("other")));
+    EXPECT_EQ(run("export", path).output, run("export", state_dir()).output);
+  }
+
+  const auto reader = storage::StoreReader::Open(view);
+  ASSERT_OK(reader.status());
+  EXPECT_THAT((*reader)->Runs(), IsOkAndHolds(SizeIs(2)));
+  std::ofstream(copy + "/ranklog.db-shm");  // a daemon where the directory can be written
+  EXPECT_THAT((*reader)->Runs(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("opened by a daemon")));
 }
 
 // `./train && ranklog runs`: the rank has ended, and the daemon is making its last rows.

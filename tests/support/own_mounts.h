@@ -38,19 +38,21 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
-// Makes `path` read-only, for root as well. The destructor undoes it.
-class ReadOnlyDirectory {
+// Shows the directory `of` at `path`, where nobody can write, not even root. The destructor undoes
+// it.
+class ReadOnlyView {
  public:
-  explicit ReadOnlyDirectory(const std::string& path) : path_(path) {
-    bound_ = mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  ReadOnlyView(const std::string& of, const std::string& path) : path_(path) {
+    std::filesystem::create_directories(path);
+    bound_ = mount(of.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) == 0;
     read_only_ = bound_ && mount("none", path.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY,
                                  nullptr) == 0;
   }
-  ~ReadOnlyDirectory() {
+  ~ReadOnlyView() {
     if (bound_) umount2(path_.c_str(), MNT_DETACH);
   }
-  ReadOnlyDirectory(const ReadOnlyDirectory&) = delete;
-  ReadOnlyDirectory& operator=(const ReadOnlyDirectory&) = delete;
+  ReadOnlyView(const ReadOnlyView&) = delete;
+  ReadOnlyView& operator=(const ReadOnlyView&) = delete;
 
   bool read_only() const { return read_only_; }
 
