@@ -19,6 +19,11 @@ torch::nn::LayerNorm Norm(int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(1e-5));
 }
 
+// Linear::forward() multiplies and then adds the bias, so it writes its output twice.
+at::Tensor Apply(Linear& layer, const at::Tensor& x) {
+  return at::linear(x, layer->weight, layer->bias);
+}
+
 // Softmax attention of each position to itself and the earlier ones. q, k, v: (batch, heads, time,
 // head width). LibTorch 2 has an operator for it, but 1.13 does not. A template, so that only the
 // branch for this LibTorch is compiled.
@@ -48,14 +53,14 @@ class Attention : public torch::nn::Module {
     const int64_t batch = x.size(0), time = x.size(1), width = x.size(2);
     // Queries, keys, values: (batch, heads, time, head width). Unbound, not indexed: the gradients of
     // three indices are three tensors of the whole size, and their sum.
-    const std::vector<at::Tensor> qkv = c_attn_->forward(x)
+    const std::vector<at::Tensor> qkv = Apply(c_attn_, x)
                                             .view({batch, time, 3, heads_, width / heads_})
                                             .permute({2, 0, 3, 1, 4})
                                             .contiguous()
                                             .unbind(0);
     const at::Tensor mixed =
         CausalAttention(qkv[0], qkv[1], qkv[2]).transpose(1, 2).reshape({batch, time, width});
-    return c_proj_->forward(mixed);
+    return Apply(c_proj_, mixed);
   }
 
  private:
@@ -70,7 +75,7 @@ class Mlp : public torch::nn::Module {
         c_proj_(register_module("c_proj", Linear(4 * shape.width, shape.width))) {}
 
   at::Tensor forward(const at::Tensor& x) {
-    return c_proj_->forward(at::gelu(c_fc_->forward(x), "tanh"));
+    return Apply(c_proj_, at::gelu(Apply(c_fc_, x), "tanh"));
   }
 
  private:

@@ -67,7 +67,9 @@ bool StepAllAtOnce(torch::optim::AdamW& optimizer) {
     const at::NoGradGuard no_grad;
     auto& groups = optimizer.param_groups();
     for (const auto& group : groups) {
-      if (StatesOf(optimizer, group).size() != group.params().size()) return false;
+      const size_t count = group.params().size();
+      if (StatesOf(optimizer, group).size() != count || GradientsOf(group.params()).size() != count)
+        return false;
     }
     for (const auto& group : groups) {
       UpdateAtOnce<Tensor>(group.params(), StatesOf(optimizer, group),

@@ -20,7 +20,8 @@ void Step(torch::optim::AdamW& optimizer);
 
 // Updates all tensors of a group by few kernels, as Python's AdamW(fused=True). The step of
 // torch::optim::AdamW starts ten kernels for each tensor, a tenth of a GPU's time for GPT-2. Returns
-// false, without an update, before the first step, which makes the moments, and with LibTorch 1.13.
+// false, without an update, before the first step, which makes the moments, if a parameter has no
+// gradient, and with LibTorch 1.13. All parameters of a group must have taken the same steps.
 bool StepAtOnce(torch::optim::AdamW& optimizer);
 
 // Scales the gradients down to an L2 norm of `max_norm` over all of them. 0: no scaling. Returns
