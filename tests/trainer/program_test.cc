@@ -401,7 +401,7 @@ TEST_F(TrainProgramTest, LoneRankPrintsOneLine) {
   EXPECT_EQ(std::count(alone.output.begin(), alone.output.end(), '\n'), 1) << alone.output;
 }
 
-// LibTorch for CPUs has no NCCL; LibTorch for GPUs needs a driver. gpu_build.sh tests ranks on
+// LibTorch for CPUs has no NCCL; LibTorch for GPUs needs a driver. gpu_trials.py tests ranks on
 // GPUs.
 TEST_F(TrainProgramTest, RankPerGpuNeedsGpus) {
   ChildProcess::Options without_gpus = WithoutDaemon(dir_);

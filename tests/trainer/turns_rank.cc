@@ -5,10 +5,13 @@
 // Writes "ready" before the training. Then each line of its input is a turn:
 //   STEPS plain   takes STEPS steps
 //   STEPS log     the same, and logs ten metrics after each step
-// After a turn, it writes "SECONDS CPU_SECONDS": the time and the CPU time of this process.
+// After a turn, it writes "SECONDS CPU_SECONDS": the time and the CPU time of this process. On a GPU
+// a step is reported while the next one runs, which would run in another program's turn. So a turn
+// has one more step before its time begins, and the GPU is idle at its end.
 // It ends at the end of its input.
 
 #include <time.h>
+#include <torch/cuda.h>
 
 #include <array>
 #include <chrono>
@@ -17,6 +20,7 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ranklog/ranklog.h"
@@ -41,8 +45,9 @@ double CpuSeconds() {
 
 class Turns {
  public:
-  explicit Turns(Run& run)
+  Turns(Run& run, bool gpu)
       : run_(run),
+        gpu_(gpu),
         row_(run.Row({"train/loss", "train/lr", "train/grad_norm", "train/tokens_per_second",
                       "train/tokens", "train/step", "train/epoch", "train/perplexity",
                       "train/seconds", "train/samples"})) {
@@ -66,9 +71,15 @@ class Turns {
                                              step * 8};
       run_.Log(row_, values, report.step);
     }
+    if (std::exchange(leads_in_, false)) {
+      StartClock();
+      return;
+    }
     if (--left_ > 0) return;
-    std::cout << std::chrono::duration<double>(Clock::now() - began_).count() << " "
-              << CpuSeconds() - cpu_began_ << std::endl;
+    const std::chrono::duration<double> took = Clock::now() - began_;
+    const double cpu_seconds = CpuSeconds() - cpu_began_;
+    if (gpu_) torch::cuda::synchronize();
+    std::cout << took.count() << " " << cpu_seconds << std::endl;
     Begin();
   }
 
@@ -80,13 +91,20 @@ class Turns {
       std::_Exit(0);  // the other ranks take no more steps either
     }
     log_ = mode == "log";
+    leads_in_ = gpu_;
+    StartClock();
+  }
+
+  void StartClock() {
     began_ = Clock::now();
     cpu_began_ = CpuSeconds();
   }
 
   Run& run_;
+  const bool gpu_;
   const RowHandle row_;
-  int64_t left_ = 0;  // remaining steps of this turn
+  bool leads_in_ = false;  // the next step is the one before the turn's time
+  int64_t left_ = 0;       // remaining steps of this turn
   bool log_ = false;
   Clock::time_point began_;
   double cpu_began_ = 0;
@@ -102,11 +120,16 @@ std::vector<uint8_t> RandomBytes(size_t count) {
 }  // namespace
 
 int TurnsRank(const std::vector<std::string>& arguments) {
+  const std::string device = arguments.size() > 1 ? arguments[1] : "gloo";
+  if (arguments.empty() || (device != "gloo" && device != "nccl")) {
+    std::cerr << "Usage: trainer_rank turns MODEL [gloo|nccl]\n";
+    return 2;
+  }
   KeepFreedMemory();
   const Settings settings = Settings::FromEnvironment();
   auto rendezvous =
       Rendezvous::FromEnvironment(settings.rank.value_or(0), settings.world_size.value_or(1));
-  const Comm comm = arguments.size() > 1 && arguments[1] == "nccl" ? Comm::kNccl : Comm::kGloo;
+  const Comm comm = device == "nccl" ? Comm::kNccl : Comm::kGloo;
   const auto placement = ChoosePlacement(comm, settings.local_rank.value_or(0), FindGpus());
   if (!placement.ok()) {
     std::cerr << "trainer_rank: " << placement.status() << "\n";
@@ -118,7 +141,7 @@ int TurnsRank(const std::vector<std::string>& arguments) {
     return 1;
   }
   Options options;
-  options.model = arguments.at(0);
+  options.model = arguments[0];
   options.steps = int64_t{1} << 40;  // the driver ends it
   options.lr = options.min_lr = 1e-3;
   options.log_every = 0;
@@ -141,7 +164,7 @@ int TurnsRank(const std::vector<std::string>& arguments) {
   }
   const StopSignal stop_signal;
   Run run = Init(settings);
-  Turns turns(run);
+  Turns turns(run, placement->nccl);
   Train(options, corpus, *group, run, *saver, stop_signal,
         [&](const StepReport& report) { turns.AfterStep(report); });
   return 0;
