@@ -46,7 +46,7 @@ TOKENS = {"small": 8 * 128, "gpt2": 16 * 1024}  # of a step of `trainer_rank tur
 # Of a token, forward and backward: 6 for each parameter, and 12 * layers * width * context for the attention (PaLM, appendix B).
 GPT2_FLOPS = 6 * 124439808 + 12 * 12 * 768 * 1024
 LOGGING = {"WANDB_MODE": "", "RANKLOG_DESTINATIONS": "local"}
-STOPPED = 75  # trainer/parallel/launcher.h
+STOPPED = 75  # trainer/base/stop_signal.h
 
 
 def say(line):

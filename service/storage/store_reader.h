@@ -42,7 +42,8 @@ struct Queue {
 class StoreReader {
  public:
   //   kNotFound            there is no store
-  //   kFailedPrecondition  a newer version, an older version or another program wrote it
+  //   kFailedPrecondition  a newer version, an older version or another program wrote it; or its
+  //                        directory cannot be written and its write-ahead log may have rows
   //   kDataLoss            it is damaged
   //   kPermissionDenied    it may not be read
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
