@@ -45,10 +45,8 @@ bool MayUseGrpc() {
 }
 
 void WillUseGrpc() {
-#ifdef RANKLOG_OWN_GRPC
   // gRPC writes its errors to stderr. We report the relevant ones ourselves.
-  gpr_set_log_function([](gpr_log_func_args*) {});
-#endif
+  if (&kHasOwnGrpc != nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   GrpcUse expected = GrpcUse::kNone;
   const GrpcUse use = grpc_is_initialized() == 0 ? GrpcUse::kOurs : GrpcUse::kShared;
   grpc_use.compare_exchange_strong(expected, use);

@@ -25,8 +25,10 @@ void BeginForkedChild();
 // the fork. For the sender's thread.
 bool MayUseGrpc();
 
-// Call this before a connection is made. Silences gRPC if it is the library's own
-// (RANKLOG_PORTABLE).
+// There is such a variable if the library has a gRPC of its own (RANKLOG_PORTABLE).
+extern const bool kHasOwnGrpc __attribute__((weak, visibility("hidden")));
+
+// Call this before a connection is made. Silences gRPC if it is the library's own.
 void WillUseGrpc();
 
 // Waits until gRPC is down, if it was down before we used it: a closed channel ends only when

@@ -153,7 +153,7 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
 
 void AggregateLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
   Pulse::Beat();
-  FAULT_POINT("aggregate");
+  FaultPoint("aggregate");
   entry.due = false;
   if (entry.live == nullptr) {
     absl::StatusOr<std::unique_ptr<LiveRun>> live = LiveRun::Open(*reader_, run, options_.run);

@@ -159,7 +159,7 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
     absl::Status applied = store_->Mark();
     if (applied.ok()) {
       applied = write.apply(*store_);
-      FAULT_POINT("append");
+      FaultPoint("append");
       if (!applied.ok() && !WantsRetry(applied)) store_->RollbackToMark();
     }
     if (WantsRetry(applied)) {
@@ -168,7 +168,7 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
     }
     statuses.push_back(std::move(applied));
   }
-  FAULT_POINT("commit");
+  FaultPoint("commit");
   return store_->Commit();
 }
 
@@ -180,7 +180,7 @@ bool StoreLoop::CommitAndAnswer() {
   std::deque<Write> writes = std::exchange(unfinished_, {});
   if (WantsRetry(committed)) committed = absl::UnavailableError(committed.message());
 
-  FAULT_POINT("ack");
+  FaultPoint("ack");
   size_t bytes = 0;
   uint64_t refused = 0;
   for (size_t i = 0; i < writes.size(); ++i) {

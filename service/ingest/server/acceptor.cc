@@ -123,7 +123,7 @@ void Acceptor::AcceptAll() {
 }
 
 void Acceptor::Admit(UniqueFd fd) {
-  FAULT_POINT("accept");
+  FaultPoint("accept");
   ++counters_.accepted;
   auto peer = std::make_shared<const Peer>(PeerOf(fd.get()));
   if (peer->uid != options_.uid) {

@@ -151,7 +151,7 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
         // Attached() retries and logs the error.
         RememberDirOf(ring.get(), context_.spool_dirs).IgnoreError();
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
-        FAULT_POINT("attach");
+        FaultPoint("attach");
         return absl::OkStatus();
       },
       // Copies `ring`, because the evaluation order of the two lambdas is unspecified.
@@ -234,7 +234,7 @@ absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
 
 absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
   ASSIGN_OR_RETURN(model::Batch batch, ToBatch(message));
-  FAULT_POINT("receive");
+  FaultPoint("receive");
   const uint64_t rows = batch.rows();
   auto durable = std::make_shared<uint64_t>(0);  // written by the first lambda, read by the second
   Submit(

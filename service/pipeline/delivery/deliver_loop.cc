@@ -268,12 +268,12 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   }
   const DeliveryInProgress under_way(static_cast<size_t>(&worker - workers_.data()), job.key.first,
                                      job.key.second);
-  FAULT_POINT(absl::StrCat("deliver ", job.key.first));
+  FaultPoint(absl::StrCat("deliver ", job.key.first));
   if (job.task->delivery == nullptr && !Make(job, worker)) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;
   }
-  FAULT_POINT("send");
+  FaultPoint("send");
   const absl::Time began = options_.steady_clock();
   deliver::StepResult result = job.task->delivery->Step(*worker.reader, began, job.draining);
   const absl::Duration took = options_.steady_clock() - began;
@@ -281,7 +281,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     absl::MutexLock lock(&mutex_);
     tasks_.UpdateSilence(*job.task, options_.steady_clock(), &result);
   }
-  FAULT_POINT("answer");
+  FaultPoint("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       // Its state is ahead of the store: start again from the stored state.
@@ -294,7 +294,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
       Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
       return;
     }
-    FAULT_POINT("mark");
+    FaultPoint("mark");
   }
   {
     absl::MutexLock lock(&mutex_);
