@@ -456,6 +456,23 @@ TEST_F(AttachSessionTest, LostCallKeepsNewerAttachment) {
   EXPECT_EQ(registry_.attached(), 1u);
 }
 
+// A rank that comes right after a daemon's start is attached when all dead ranks' rows are stored.
+TEST_F(AttachSessionTest, CallThatEndsBeforeItsAttachIsNotAttached) {
+  absl::AnyInvocable<void()> attach;
+  context_.when_caught_up = [&](auto then) { attach = std::move(then); };
+  FakeCall call;
+  auto session = Start(&call);
+  Send(*session, call, Hello());
+  session->OnNoMoreMessages();
+  ASSERT_TRUE(call.finished);
+  session->OnDone();
+  ASSERT_TRUE(attach);
+  attach();
+  store_->Step();
+  EXPECT_EQ(counters_.attaches, 1u);
+  EXPECT_EQ(registry_.attached(), 0u);
+}
+
 TEST_F(AttachSessionTest, FinishRequiresAllRows) {
   FakeCall call;
   auto session = Attached(&call);

@@ -75,6 +75,23 @@ TEST_F(RankWatchTest, RingIsDrainedAfterDiskError) {
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
+// The first commit fails, and no other one: the rank must not be ended without its rows.
+TEST_F(RankWatchTest, FailedDrainDoesNotEndTheRank) {
+  ChildProcess rank({"tail", "-f", "/dev/null"});
+  Leave(1, Ring(1));
+  AttachAndLose(1, PeerWith(rank.pid()));
+  rank.Kill();
+  context_.wall_clock = [this] {  // called before each end of a stream
+    if (store_->counters().failed_commits > 0) disk_.Heal();
+    return absl::Now();
+  };
+  disk_.FailSyncs(1, EIO);
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+  EXPECT_EQ(store_->counters().failed_commits, 1u);
+}
+
 TEST_F(RankWatchTest, OldFileWithoutHelloIsRemoved) {
   RingImage empty;
   empty.header().hello_bytes = 0;

@@ -100,17 +100,23 @@ class DeliverLoopTest : public ::testing::Test {
   }
   void Start(int workers = 2) {
     std::vector<DeliverLoop::Worker> made;
-    for (int i = 0; i < workers; ++i) {
-      made.push_back({Reader(),
-                      [this](const model::Run& run, const model::Delivery& delivery) {
-                        return std::make_unique<FakeDelivery>(run.run_id, delivery, &tracker_);
-                      },
-                      nullptr});
-    }
+    for (int i = 0; i < workers; ++i) made.push_back(WorkerThatReads(Reader()));
     loop_ = std::make_unique<DeliverLoop>(
         store_.get(), std::move(made),
         DeliverLoop::Options{.notify_interval = absl::Milliseconds(1), .silence = silence_});
     loop_->Start();
+  }
+  DeliverLoop::Worker WorkerThatReads(std::unique_ptr<storage::StoreReader> reader) {
+    return {std::move(reader),
+            [this](const model::Run& run, const model::Delivery& delivery) {
+              return std::make_unique<FakeDelivery>(run.run_id, delivery, &tracker_);
+            },
+            nullptr};
+  }
+  std::vector<DeliverLoop::Worker> OneWorker(std::unique_ptr<storage::StoreReader> reader) {
+    std::vector<DeliverLoop::Worker> workers;
+    workers.push_back(WorkerThatReads(std::move(reader)));
+    return workers;
   }
   std::unique_ptr<storage::StoreReader> Reader() {
     auto reader = storage::StoreReader::Open(dir_.path());
@@ -511,13 +517,7 @@ TEST_F(DeliverLoopTest, RetriesAFailedStoreRead) {
   testing::FaultyVfs vfs;
   auto reader = storage::StoreReader::Open(dir_.path(), vfs.name());
   ASSERT_OK(reader);
-  std::vector<DeliverLoop::Worker> workers;
-  workers.push_back({*std::move(reader),
-                     [this](const model::Run& made, const model::Delivery& delivery) {
-                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
-                     },
-                     nullptr});
-  DeliverLoop loop(store_.get(), std::move(workers),
+  DeliverLoop loop(store_.get(), OneWorker(*std::move(reader)),
                    DeliverLoop::Options{.steady_clock = [&now] { return now; }});
   vfs.FailReads(1, EIO);
   EXPECT_EQ(loop.Step(), absl::ZeroDuration());
@@ -539,13 +539,7 @@ TEST_F(DeliverLoopTest, FailedSaveIsOverwrittenBeforeTheNextStep) {
   ASSERT_OK(store);
   StoreLoop store_loop(*std::move(store), {.threads = false});
   absl::Time now = absl::UnixEpoch();
-  std::vector<DeliverLoop::Worker> workers;
-  workers.push_back({Reader(),
-                     [this](const model::Run& made, const model::Delivery& delivery) {
-                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
-                     },
-                     nullptr});
-  DeliverLoop loop(&store_loop, std::move(workers),
+  DeliverLoop loop(&store_loop, OneWorker(Reader()),
                    DeliverLoop::Options{.steady_clock = [&now] { return now; }});
   vfs.FailSyncs(1, EIO);
   loop.Step();
@@ -558,6 +552,9 @@ TEST_F(DeliverLoopTest, FailedSaveIsOverwrittenBeforeTheNextStep) {
   now += absl::Seconds(1);
   loop.Step();
   EXPECT_EQ(tracker_.StepsOf("a"), 2);
+  const absl::MutexLock lock(&tracker_.mutex);
+  EXPECT_EQ(tracker_.created["a"], 2) << "the first one has rows that the store does not know of";
+  EXPECT_FALSE(tracker_.unsaved_step);
 }
 
 TEST_F(DeliverLoopTest, CallerDrivesStepsWithItsClock) {
@@ -567,13 +564,7 @@ TEST_F(DeliverLoopTest, CallerDrivesStepsWithItsClock) {
     const absl::MutexLock lock(&tracker_.mutex);
     tracker_.wait = absl::Seconds(10);
   }
-  std::vector<DeliverLoop::Worker> workers;
-  workers.push_back({Reader(),
-                     [this](const model::Run& made, const model::Delivery& delivery) {
-                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
-                     },
-                     nullptr});
-  DeliverLoop loop(store_.get(), std::move(workers),
+  DeliverLoop loop(store_.get(), OneWorker(Reader()),
                    DeliverLoop::Options{.steady_clock = [&now] { return now; }});
   EXPECT_EQ(loop.Step(), absl::ZeroDuration());  // loads the deliveries
   EXPECT_EQ(loop.Step(), absl::ZeroDuration());
