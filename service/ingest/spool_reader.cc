@@ -46,6 +46,11 @@ class Cursor {
   absl::Span<const char> bytes_;
 };
 
+// Not ErrnoToStatus(): some of its codes have another meaning here.
+absl::Status ReadError(const char* call) {
+  return absl::InternalError(absl::StrCat("cannot ", call, " a spool: ", strerror(errno)));
+}
+
 bool IsKey(const std::string& key) {
   return !key.empty() && key.size() <= kMaxKeyBytes && IsUtf8(key);
 }
@@ -85,7 +90,7 @@ absl::Status SpoolReader::ReadExactly(uint64_t offset, void* into, size_t size) 
     const ssize_t got =
         pread(fd_, static_cast<char*>(into) + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, "cannot read a spool");
+    if (got < 0) return ReadError("read");
     if (got == 0) return absl::DataLossError("the spool is shorter than it was");
     done += static_cast<size_t>(got);
   }
@@ -110,7 +115,7 @@ absl::Status SpoolReader::ReadHeader() {
   if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
   if (header.magic == 0) return absl::DataLossError("not a spool file");
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "cannot stat a spool");
+  if (fstat(fd_, &info) != 0) return ReadError("stat");
   if (header.version != v1::kSpoolVersion || header.header_bytes != v1::kSpoolHeaderBytes ||
       header.data_offset != v1::kSpoolDataOffset || hello_bytes > v1::kSpoolHelloBytes ||
       header.data_bytes < v1::kMinRingBytes || header.data_bytes > v1::kMaxRingBytes ||

@@ -43,7 +43,7 @@ class SpoolReader {
   //   kUnavailable         its rank has not written its Hello yet
   //   kDataLoss            not a spool, or its header contradicts itself or the file
   //   kFailedPrecondition  written by a newer version
-  //   any other error      the read failed
+  //   kInternal            the read failed
   static absl::StatusOr<SpoolReader> Open(int fd);
 
   uint64_t incarnation() const { return incarnation_; }
@@ -62,6 +62,7 @@ class SpoolReader {
   // The next part: about `max_bytes` of records (at least one record); empty at the end.
   //   kDataLoss           a record contradicts the layout; earlier parts are good, this is the end
   //   kResourceExhausted  the same, because the ring has more shapes or keys than a stream may have
+  //   kInternal           the same, because the read failed
   absl::StatusOr<Part> Next(size_t max_bytes);
 
  private:

@@ -111,6 +111,11 @@ std::vector<FinishedStream> StreamRegistry::TakeReleased() {
   return taken;
 }
 
+void StreamRegistry::PutBack(FinishedStream stream) {
+  absl::MutexLock lock(&mutex_);
+  finished_.insert(finished_.begin(), std::move(stream));
+}
+
 void StreamRegistry::Forget(const model::StreamKey& key) {
   streams_.erase(key);
   if (!ended_.insert(key).second) return;

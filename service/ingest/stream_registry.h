@@ -82,6 +82,8 @@ class StreamRegistry {
   // Finished streams whose rings do not change any more, each once. If there are more than
   // kMaxFinished, the oldest ones too.
   std::vector<FinishedStream> TakeReleased() ABSL_LOCKS_EXCLUDED(mutex_);
+  // TakeReleased() returns the stream once more.
+  void PutBack(FinishedStream stream) ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool HasEnded(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -46,6 +46,10 @@ absl::Status StorePart(const SpoolReader::Part& part, const std::vector<model::U
 
 absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const std::function<absl::Time()>& wall_clock) {
+  // An older copy of the store lacks rows that the rank has freed. Store::Attach() counts them, but
+  // nobody attaches this stream again.
+  const uint64_t first = ring.FirstSeq();
+  const auto skip_freed_rows = [&](storage::Store& open) { return open.SkipTo(stream, first - 1); };
   Drained drained;
   while (drained.damage.ok()) {
     absl::StatusOr<SpoolReader::Part> part = ring.Next(kPartBytes);
@@ -57,7 +61,8 @@ absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::S
     if (part->has_rows()) drained.damage = model::Validate(part->batch);
     if (!drained.damage.ok()) break;
     const std::vector<model::Update> updates = ToUpdates(part->controls);
-    absl::Status stored = store.SubmitAndWait([&](storage::Store& open) {
+    absl::Status stored = store.SubmitAndWait([&](storage::Store& open) -> absl::Status {
+      RETURN_IF_ERROR(skip_freed_rows(open));
       return StorePart(*part, updates, stream, wall_clock(), open);
     });
     // kInvalidArgument means that the ring is damaged. Any other error is an error of the store,
@@ -66,8 +71,10 @@ absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::S
     if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
     drained.damage = std::move(stored);
   }
-  RETURN_IF_ERROR(store.SubmitAndWait(
-      [&](storage::Store& open) { return open.SetLosses(stream, ring.losses()); }));
+  RETURN_IF_ERROR(store.SubmitAndWait([&](storage::Store& open) -> absl::Status {
+    RETURN_IF_ERROR(skip_freed_rows(open));
+    return open.SetLosses(stream, ring.losses());
+  }));
   return drained;
 }
 

@@ -101,7 +101,7 @@ bool Orphans::EndDead(const LiveStream& live, bool process_lives) {
 }
 
 void Orphans::CountLossesAfterFinish() {
-  for (const FinishedStream& finished : context_.registry->TakeReleased()) {
+  for (FinishedStream& finished : context_.registry->TakeReleased()) {
     const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(finished.ring->fd());
     if (!ring.ok() || ring->losses() == finished.losses) continue;
     const absl::Status stored = context_.store->SubmitAndWait(
@@ -109,6 +109,7 @@ void Orphans::CountLossesAfterFinish() {
     // Not found: the run was delivered and removed.
     if (!stored.ok() && !absl::IsNotFound(stored)) {
       spdlog::error("cannot store the losses after a Finish(): {}", stored.ToString());
+      context_.registry->PutBack(std::move(finished));
     }
   }
 }

@@ -203,7 +203,7 @@ bool RankWatch::IsDead(const LiveStream& live, absl::Time now) const {
 }
 
 RankWatch::Rings RankWatch::Scan(absl::Time now) {
-  FAULT_POINT("scan");
+  FaultPoint("scan");
   const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
   Rings rings;
@@ -230,7 +230,6 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
     if (!(*file)->locked() && context_.wall_clock() - modified > kAbandoned) (*file)->Unlink();
     return;
   }
-  if (absl::IsInternal(ring.status())) return;  // a disk error; the next scan may succeed
   if (!ring.ok()) return IgnoreRing(**file, ring.status());
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);

@@ -72,6 +72,25 @@ TEST_F(DrainTest, StoresEveryRow) {
   EXPECT_EQ(drained->rows, 2u);
 }
 
+// The store is an older copy, so the rank has freed rows that it lacks.
+TEST_F(DrainTest, RowsThatTheStoreLacksAreCountedAsLost) {
+  RingImage ring;
+  ring.Shape(1, {"loss"});
+  ring.Row(3, 2, {0.5});
+  ring.Row(4, 3, {0.25});
+  const auto drained = Drain(ring);
+  ASSERT_OK(drained);
+  EXPECT_OK(drained->damage);
+  EXPECT_EQ(drained->rows, 2u);
+  const auto reader = storage::StoreReader::Open(dir_.path());
+  ASSERT_OK(reader);
+  const auto streams = (*reader)->LiveStreams();
+  ASSERT_OK(streams);
+  ASSERT_EQ(streams->size(), 1u);
+  EXPECT_EQ(streams->front().durable_seq, 4u);
+  EXPECT_EQ(streams->front().losses.with_store, 2u);
+}
+
 TEST_F(DrainTest, DiskErrorIsNotRingDamage) {
   vfs_.FailWrites(1, EIO);
   EXPECT_THAT(Drain(TwoRows()), StatusIs(absl::StatusCode::kInternal));

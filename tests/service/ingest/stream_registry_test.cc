@@ -126,6 +126,8 @@ TEST_F(StreamRegistryTest, FinishedRingIsTakenOnceReleased) {
   EXPECT_EQ(released[0].ring, ring);
   EXPECT_EQ(released[0].losses, model::Losses{.invalid = 3});
   EXPECT_THAT(registry_.TakeReleased(), IsEmpty());
+  registry_.PutBack(released[0]);
+  EXPECT_THAT(registry_.TakeReleased(), SizeIs(1));
 }
 
 TEST_F(StreamRegistryTest, HeldFinishedRingsAreBounded) {
