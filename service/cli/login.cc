@@ -184,6 +184,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", fresh));
+  errno = ENOSPC;  // for a short write
   const bool written =
       write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int why = errno;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -162,29 +163,38 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
   if (!options_.environment_key.empty() && refused.count(options_.environment_key) == 0) {
     return checked(options_.environment_key, "WANDB_API_KEY");
   }
+  absl::Status unreadable;  // why the first file cannot be read
   for (const std::string& path : options_.netrc) {
-    ASSIGN_OR_RETURN(const absl::optional<std::string> text,
-                     ReadFile(path, /*must_be_private=*/false));
-    if (!text.has_value()) continue;
-    const auto key = NetrcPassword(*text, url.netloc);
+    const auto text = ReadFile(path, /*must_be_private=*/false);
+    unreadable.Update(text.status());
+    if (!text.ok() || !text->has_value()) continue;
+    const auto key = NetrcPassword(**text, url.netloc);
     if (key && refused.count(*key) == 0) return checked(*key, path);
     break;
   }
   std::vector<std::string> looked_in = options_.netrc;
   for (const std::vector<std::string>* paths : {&options_.files, &options_.passed}) {
     for (const std::string& path : *paths) {
-      ASSIGN_OR_RETURN(const absl::optional<std::string> text,
-                       ReadFile(path, /*must_be_private=*/paths == &options_.files));
+      const auto text = ReadFile(path, /*must_be_private=*/paths == &options_.files);
+      unreadable.Update(text.status());
       looked_in.push_back(path);
-      if (!text.has_value()) continue;
-      const auto key = NetrcPassword(*text, url.netloc);
+      if (!text.ok() || !text->has_value()) continue;
+      const auto key = NetrcPassword(**text, url.netloc);
       if (key && refused.count(*key) == 0) return checked(*key, path);
     }
   }
+  RETURN_IF_ERROR(unreadable);
   return absl::NotFoundError(absl::StrCat(
       kNoKey, url.netloc, ": ",
       job.empty() ? "" : "no rank of the job has sent one since the daemon started, ",
       "WANDB_API_KEY is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
+}
+
+bool CredentialStore::HasOwnFile() const {
+  std::vector<std::string> paths = options_.files;
+  paths.insert(paths.end(), options_.passed.begin(), options_.passed.end());
+  return std::any_of(paths.begin(), paths.end(),
+                     [](const std::string& path) { return access(path.c_str(), F_OK) == 0; });
 }
 
 }  // namespace ranklog::deliver

@@ -37,9 +37,10 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
                     ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
                            deliver::wandb::BaseUrlOf(session.settings))
                     .status();
-            // A key or an address that cannot be used still shows that W&B is meant, so the run
-            // waits.
-            return found.ok() || absl::IsInvalidArgument(found);
+            if (found.ok() || absl::IsNotFound(found)) return found.ok();
+            // A key, an address or a file of our own that cannot be used still shows that W&B is
+            // meant, so the run waits. A netrc may be there for other servers.
+            return absl::IsInvalidArgument(found) || store->HasOwnFile();
           },
   };
 }

@@ -170,6 +170,16 @@ TEST_F(CredentialStoreTest, RejectsFileAccessibleToOthers) {
   }
 }
 
+TEST_F(CredentialStoreTest, RefusedFileDoesNotHideALaterKey) {
+  CredentialStore::Options options;
+  options.files = {Write("refused", "machine api.wandb.ai password " + Key('f'), 0644),
+                   dir_.File("later")};
+  EXPECT_FALSE(CredentialStore({}).HasOwnFile());
+  EXPECT_TRUE(CredentialStore(options).HasOwnFile());
+  Write("later", "machine api.wandb.ai password " + Key('l'), 0600);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('l')));
+}
+
 // Find() returns this error, not kNotFound.
 TEST_F(CredentialStoreTest, InvalidKeyIsNotRepeated) {
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret")));
