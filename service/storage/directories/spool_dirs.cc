@@ -47,12 +47,7 @@ std::vector<std::string> RememberedSpoolDirs(const std::string& state_dir) {
 SpoolDirs::SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard)
     : file_(SpoolDirsFile(state_dir)), dirs_(RememberedSpoolDirs(state_dir)) {
   for (const std::string& dir : standard) standard_.push_back(CanonicalDir(dir));
-  dirs_.erase(std::remove_if(dirs_.begin(), dirs_.end(),
-                             [this](const std::string& dir) {
-                               std::error_code error;
-                               return Contains(standard_, dir) || !fs::is_directory(dir, error);
-                             }),
-              dirs_.end());
+  std::erase_if(dirs_, [this](const std::string& dir) { return Contains(standard_, dir); });
 }
 
 absl::Status SpoolDirs::Remember(absl::string_view path) {
@@ -60,10 +55,18 @@ absl::Status SpoolDirs::Remember(absl::string_view path) {
   if (Contains(standard_, dir) || dir.find('\n') != std::string::npos) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   if (Contains(dirs_, dir)) return absl::OkStatus();
-  if (dirs_.size() >= kMost) dirs_.erase(dirs_.begin());
+  std::vector<std::string> before = dirs_;
+  if (dirs_.size() >= kMost) {
+    // A missing one may come back with its disk, so it is dropped only for lack of room.
+    const auto missing = std::find_if(dirs_.begin(), dirs_.end(), [](const std::string& each) {
+      std::error_code error;
+      return !fs::is_directory(each, error);
+    });
+    dirs_.erase(missing == dirs_.end() ? dirs_.begin() : missing);
+  }
   dirs_.push_back(dir);
   absl::Status written = Write();
-  if (!written.ok()) dirs_.pop_back();  // the next ring tries again
+  if (!written.ok()) dirs_ = std::move(before);  // the next ring tries again
   return written;
 }
 

@@ -20,12 +20,12 @@ std::vector<std::string> RememberedSpoolDirs(const std::string& state_dir);
 // Thread-safe.
 class SpoolDirs {
  public:
-  // A job may have a directory of its own. If a daemon has seen more directories than this since
-  // its start, it forgets the oldest.
+  // A job may have a directory of its own. If there are more than this, one that does not exist is
+  // forgotten, or else the oldest.
   static constexpr size_t kMost = 256;
 
-  // Reads the file, and forgets directories that no longer exist. `standard` directories are not
-  // remembered, because each daemon looks there.
+  // Reads the file. Directories that do not exist stay, because their disk may be mounted later.
+  // `standard` directories are not remembered, because each daemon looks there.
   SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard);
 
   // Remembers the directory of a ring at `path`. Writes the file if the directory is new. On OK it
