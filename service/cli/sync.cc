@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -43,7 +44,7 @@ Without RUN, delivers every run that is not fully delivered. If a daemon is runn
 waits. Without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts
 meanwhile, its daemon takes over. Interrupting this command loses nothing: the next sync continues.
 
-A run whose server has no key here waits, while the others are delivered.
+If this node has no key for the server of a run, that run waits. The other runs are delivered.
 
 A run is set apart if its delivery crashed Ranklog twice in a row. It is tried once more if RUN names it.
 
@@ -52,10 +53,10 @@ With --wait, the command also waits until the daemon's running runs have ended, 
 A run whose only destination is `local` stays on this node, unless --to adds a destination. That is an error only if
 RUN names it.
 
-Exit code 0: all rows are delivered, except those of local runs that were not named. 1: rows are left; each run is
-listed with its number of rows and the reason. Also 1 if rows are in a spool that no daemon reads: that of a running
-rank without a daemon, or one that no daemon here can take, which is named with what to do. Also 1 if stored rows
-wait for the end of a rank, which only a daemon can find out.
+Exit code 0: all rows are delivered, except those of local runs that were not named, and the last rows of running
+ranks. 1: rows are left; each run is listed with its number of rows and the reason. Also 1 if rows are in a spool that
+no daemon reads: that of a running rank without a daemon, or one that no daemon here can take, which is named with what
+to do. Also 1 if stored rows wait for the end of a rank, which only a daemon can find out.
 
 Examples:
   ranklog sync
@@ -284,12 +285,29 @@ class Sync {
       const absl::Duration still = SteadyNow() - moved;
       const bool goes_on = flags_.wait && current.going > 0 && pipeline_ == nullptr &&
                            storage::StateLock::Holder(state_dir_) != 0;
-      if (current.open == 0 && !goes_on && (current.going == 0 || still > kQuiet))
-        return absl::OkStatus();
+      if (current.open == 0 && !goes_on && (current.going == 0 || still > kQuiet)) {
+        ASSIGN_OR_RETURN(const bool ends, AnyEndsSoon(reports));
+        if (!ends) return absl::OkStatus();
+      }
       if (goes_on) moved = SteadyNow();
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kSyncPoll);
     }
+  }
+
+  // Whether the daemon will soon end one of the runs: its ranks have ended, and the daemon only
+  // waits for others that may still attach.
+  absl::StatusOr<bool> AnyEndsSoon(const std::vector<query::RunReport>& reports) {
+    if (storage::StateLock::Holder(state_dir_) == 0 || lock_ != nullptr) return false;
+    for (const query::RunReport& report : reports) {
+      if (report.run.state != model::RunState::kRunning) continue;
+      ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(report.run.id));
+      const bool any_lives = std::any_of(streams.begin(), streams.end(), [](const auto& stream) {
+        return stream.state == model::StreamState::kLive;
+      });
+      if (!streams.empty() && !any_lives) return true;
+    }
+    return false;
   }
 
   // A rank has started, and its ring could be full long before everything is delivered.

@@ -72,9 +72,15 @@ struct Answered {
 };
 Answered AnsweredBy(const ingest::SocketHolder& holder,
                     const std::vector<std::string>& state_dirs) {
+  if (holder.state_dir.empty()) {
+    return {1, fmt::format("a daemon{} listens at {}, but does not answer; to "
+                           "end it, run: kill -KILL {}",
+                           holder.pid == 0 ? "" : fmt::format(" (pid {})", holder.pid), holder.path,
+                           holder.pid == 0 ? "its pid" : std::to_string(holder.pid))};
+  }
   std::error_code ignored;
   const bool elsewhere =
-      !holder.state_dir.empty() && state_dirs.size() == 1 &&
+      state_dirs.size() == 1 &&
       !std::filesystem::equivalent(holder.state_dir, state_dirs.front(), ignored);
   return {elsewhere ? 1 : 0,
           fmt::format("{} daemon already {}; its {}; to replace it, run first: {}",
@@ -92,6 +98,17 @@ bool AnotherStarts(const std::string& path) {
     absl::SleepFor(kOtherPoll);
   }
   return true;
+}
+
+// Asks the daemon that listens there, more than once, because a busy one is slow. An answer may take
+// two seconds, so the last question comes as early before the deadline.
+ingest::SocketHolder HolderThatAnswers(const std::string& path) {
+  const absl::Time deadline = SteadyNow() + kOtherStarts - absl::Seconds(2);
+  while (true) {
+    ingest::SocketHolder holder = ingest::HolderOfSocket(path);
+    if (!holder.state_dir.empty() || SteadyNow() >= deadline) return holder;
+    absl::SleepFor(kOtherPoll);
+  }
 }
 
 // Names the daemon, if that is why this one cannot start.
@@ -136,7 +153,7 @@ int ServeUntilEnd(const Config& config, const std::string& systemd, const sigset
     if (config.background && absl::IsAlreadyExists(daemon.status()) &&
         AnotherStarts(config.socket_path)) {
       const Answered answered =
-          AnsweredBy(ingest::HolderOfSocket(config.socket_path), config.state_dirs);
+          AnsweredBy(HolderThatAnswers(config.socket_path), config.state_dirs);
       background.Report(answered.exit_code, answered.text);
       return answered.exit_code;
     }
@@ -190,7 +207,7 @@ int Serve(const Config& config, const sigset_t& ending) {
   if (config.background) {
     const std::string& path = config.socket_path;
     if (ingest::IsListening(path)) {
-      const Answered answered = AnsweredBy(ingest::HolderOfSocket(path), config.state_dirs);
+      const Answered answered = AnsweredBy(HolderThatAnswers(path), config.state_dirs);
       fprintf(answered.exit_code == 0 ? stdout : stderr, "%s\n", answered.text.c_str());
       return answered.exit_code;
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/directories/state_lock.h"
 #include "tests/integration/counting_job.h"
 
 namespace ranklog::testing {
@@ -232,6 +233,14 @@ TEST(DaemonTest, BackgroundReturnsOnceServing) {
     return RunToEnd({RANKLOG_CLI, command, "--address", node.address()});
   };
   EXPECT_THAT(ranklog("daemon-log").output, HasSubstr("listens at " + node.socket()));
+
+  const int64_t pid = storage::StateLock::Holder(node.state_dir());
+  ASSERT_EQ(kill(static_cast<pid_t>(pid), SIGSTOP), 0);
+  const Finished silent = RunRanklogd(flags);
+  EXPECT_EQ(kill(static_cast<pid_t>(pid), SIGCONT), 0);
+  EXPECT_EQ(silent.code, 1);
+  EXPECT_THAT(silent.output, HasSubstr(absl::StrCat("a daemon (pid ", pid, ") listens at ",
+                                                    node.socket(), ", but does not answer")));
   EXPECT_EQ(ranklog("stop").code, 0);
 }
 

@@ -191,6 +191,18 @@ TEST_F(SyncTest, WaitFlagWaitsForRunEnd) {
   EXPECT_TRUE(wandb_->run("job").complete);
 }
 
+// Only one of the eight ranks calls Init(), so the daemon waits some seconds for the others before
+// it ends the run.
+TEST_F(SyncTest, WaitsForTheEndOfARunWhoseRanksHaveEnded) {
+  node_.Start();
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 8, 8, {std::to_string(kSyncRows)}, WandbAt(wandb_->url()));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  const Finished sync = SyncAtDaemon({});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_TRUE(wandb_->run("job").complete);
+}
+
 // The end of a container: the rank was killed before there was a daemon, and there is no store.
 TEST_F(SyncTest, TakesSpoolOfUnattachedRank) {
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
