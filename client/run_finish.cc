@@ -23,11 +23,14 @@ using Clock = std::chrono::steady_clock;
 // The minimum time that Finish() gives a Log() of another thread: a descheduled thread needs a
 // while.
 constexpr std::chrono::milliseconds kCallPatience{100};
+// Longer than any training. milliseconds::max() would overflow in nanoseconds.
+constexpr std::chrono::hours kLongestFlush{365 * 24};
 constexpr std::chrono::milliseconds kLastLinePatience{200};  // after Finish() is done
 
 }  // namespace
 
 FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
+  timeout = std::clamp<std::chrono::milliseconds>(timeout, {}, kLongestFlush);
   std::vector<std::pair<std::shared_ptr<Ring>, uint64_t>> ends;
   for (auto& ring : Rings()) ends.emplace_back(ring, ring->head());
   const auto durable = [&ends] {

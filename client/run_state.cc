@@ -127,7 +127,7 @@ bool RunState::TakeRingFrom(int64_t step, const RingWriter& writer) {
 }
 
 bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step) {
-  if (ThreadIsExiting() || WriterSearch::InProgress()) return false;
+  if (WriterSearch::InProgress()) return false;
   const WriterSearch finds_writer;
   const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
@@ -208,8 +208,10 @@ void RunState::ReturnRing(std::shared_ptr<Ring> ring) {
 
 void RunState::ForgetParent() {
   if (generation_ == Generation()) return;
-  generation_ = Generation();
+  // Without memory for these two, the next call tries again.
+  auto messages = std::make_unique<UserMessages>(settings_, nullptr);
   InheritedRings().insert(InheritedRings().end(), rings_.begin(), rings_.end());
+  generation_ = Generation();
   rings_.clear();
   idle_rings_.clear();
   dropped_ = {};
@@ -221,7 +223,7 @@ void RunState::ForgetParent() {
   spool_notice_.clear();
   daemon_error_.clear();
   static_cast<void>(messages_.release());  // the parent's sender may have been using it
-  messages_ = std::make_unique<UserMessages>(settings_, nullptr);
+  messages_ = std::move(messages);
   prints_last_line_ = false;
   is_forked_ = true;
   delivery_ = Delivery::kNotAwaited;

@@ -1,6 +1,10 @@
 #include "client/thread_rings.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,23 +58,50 @@ void ThreadRings::Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_p
   entries_.push_back({token, std::move(run), std::move(ring)});
 }
 
+// For an exiting thread whose `thread_rings` is gone. The value of a key outlives all thread_local
+// objects.
+void ReturnRings(void* rings) { delete static_cast<ThreadRings*>(rings); }
+
+// nullopt: the program has all keys in use. Such rings then return to no run.
+std::optional<pthread_key_t> LateRingsKey() {
+  static const auto key = []() -> std::optional<pthread_key_t> {
+    pthread_key_t made;
+    if (pthread_key_create(&made, ReturnRings) != 0) return std::nullopt;
+    return made;
+  }();
+  return key;
+}
+
+ThreadRings* LateRings() {
+  const auto key = LateRingsKey();
+  return key ? static_cast<ThreadRings*>(pthread_getspecific(*key)) : nullptr;
+}
+
+ThreadRings* MakeLateRings() {
+  const auto key = LateRingsKey();
+  auto made = std::make_unique<ThreadRings>();
+  return key && pthread_setspecific(*key, made.get()) == 0 ? made.release() : nullptr;
+}
+
 }  // namespace
 
 constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec"))) = {};
 
 std::shared_ptr<Ring> FindThreadRing(uint64_t token) {
-  return thread_is_exiting ? nullptr : thread_rings.Find(token);
+  const ThreadRings* const rings = thread_is_exiting ? LateRings() : &thread_rings;
+  return rings == nullptr ? nullptr : rings->Find(token);
 }
 
 void AddThreadRing(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring) {
-  if (!thread_is_exiting) thread_rings.Add(token, std::move(run), std::move(ring));
+  ThreadRings* rings = thread_is_exiting ? LateRings() : &thread_rings;
+  if (rings == nullptr) rings = MakeLateRings();
+  if (rings != nullptr) rings->Add(token, std::move(run), std::move(ring));
 }
-
-bool ThreadIsExiting() { return thread_is_exiting; }
 
 void ForgetThreadRings() {
   thread_cache = {};
-  thread_rings.Clear();
+  ThreadRings* const rings = thread_is_exiting ? LateRings() : &thread_rings;
+  if (rings != nullptr) rings->Clear();
 }
 
 WriterSearch::WriterSearch() { thread_finds_writer = true; }

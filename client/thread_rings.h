@@ -1,5 +1,6 @@
 // The rings of the calling thread: one per run that it logged to, and more if one was too small.
-// When the thread ends, each returns to its run.
+// When the thread ends, each returns to its run. A `thread_local` object may log in its destructor.
+// The rings that it takes then return after all such objects.
 //
 // A signal handler that logs may interrupt any of these calls. RunState uses WriterSearch to keep
 // the handler from making such a call, too.
@@ -25,15 +26,11 @@ struct ThreadCache {
 };
 extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec")));
 
-// The thread's newest ring for the run with this token. Null if it has none, or if the thread is
-// exiting and has returned its rings.
+// The thread's newest ring for the run with this token. Null if it has none.
 std::shared_ptr<Ring> FindThreadRing(uint64_t token);
 
-// From now on this is the thread's ring for the run. Without effect while the thread is exiting.
+// From now on this is the thread's ring for the run.
 void AddThreadRing(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring);
-
-// Whether the thread is exiting and has returned its rings.
-bool ThreadIsExiting();
 
 // Drops the rings that the only thread of a forked child inherited. Touches nothing in them.
 void ForgetThreadRings();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "client/base/descriptor.h"
 
 namespace ranklog::internal {
 
@@ -27,8 +28,8 @@ absl::Status Prepare(const PrivateDir& dir) {
 }
 
 absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
-  const int fd =
-      open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+  const int fd = AboveStandard(
+      open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600));
   if (fd < 0) {
     return absl::PermissionDeniedError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }

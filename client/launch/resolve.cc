@@ -3,7 +3,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -67,6 +69,14 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+// The daemon reads the path in another working directory, and this program may change its own.
+void MakeAbsolute(std::string* path) {
+  std::error_code error;
+  if (path->empty()) return;
+  const std::filesystem::path absolute = std::filesystem::absolute(*path, error);
+  if (!error) *path = absolute.string();
+}
+
 std::string ProgramPath() {
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
@@ -91,6 +101,8 @@ Settings Resolve(Settings settings) {
   if (settings.host.empty()) settings.host = HostName();
   if (settings.node.empty()) settings.node = settings.host;
   if (settings.program.empty()) settings.program = ProgramPath();
+  MakeAbsolute(&settings.spool_dir);
+  MakeAbsolute(&settings.state_dir);
   return settings;
 }
 

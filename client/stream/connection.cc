@@ -11,10 +11,11 @@
 namespace ranklog::internal {
 namespace {
 
+// Never a standard descriptor: the program's messages to a closed stderr would go to the daemon.
 // If no descriptor is available, the connection is useless. It is then lost at once, and tried
 // again.
 int Duplicate(int fd) {
-  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (duplicate < 0) shutdown(fd, SHUT_RDWR);
   return duplicate;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "client/base/uncancelled.h"
 
@@ -214,7 +215,13 @@ void Sender::HoldForFork() {
   ++forks_;
   tick_mutex_.Lock();
   bool down = true;
-  for (const auto& endpoint : endpoints_) down = endpoint->Disconnect() && down;
+  for (const auto& endpoint : endpoints_) {
+    try {
+      down = endpoint->Disconnect() && down;
+    } catch (const std::bad_alloc&) {  // fork() must not throw
+      down = false;
+    }
+  }
   // Otherwise the child finds gRPC in use, and does not use it: see MayUseGrpc().
   if (down && !HasEnded()) AwaitGrpcEnd();
 }
@@ -340,11 +347,10 @@ Sender::Time Sender::Tick(bool urgent) {
   Time next = now + kNever;
   for (const auto& endpoint : endpoints_) {
     const milliseconds interval = endpoint->flush_interval();
-    if (next_flush_ <= now) {
-      // All ranks of the node flush at the same moments of its clock. So the daemon wakes once for
-      // all of them, and commits once.
-      next_flush_ = Time(now.time_since_epoch() / interval * interval + interval);
-    }
+    // All ranks of the node flush at the same moments of its clock. So the daemon wakes once for
+    // all of them, and commits once.
+    const Time flush(now.time_since_epoch() / interval * interval + interval);
+    next_flush_ = next_flush_ <= now ? flush : std::min(next_flush_, flush);
     next = std::min({next, next_flush_, endpoint->next_attempt()});
     if (endpoint->attaches()) next = std::min(next, now + kAttachPause);
     if (endpoint->pressed()) next = now;

@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "client/base/short_name.h"
 #include "client/launch/resolve.h"
@@ -70,6 +72,18 @@ TEST_F(LaunchTest, ASlurmStepIsALaunch) {
   EXPECT_THAT(again.id(), StartsWith("slurm-7.1/1"));
   EXPECT_EQ(again.batch_job(), "slurm-7.1");
   EXPECT_EQ(again.requeue(), 1u);
+}
+
+// The daemon has another working directory.
+TEST(ResolveTest, PathsBecomeAbsolute) {
+  Settings settings;
+  settings.spool_dir = "spool";
+  settings.state_dir = "../state";
+  settings = Resolve(std::move(settings));
+  const std::string here = std::filesystem::current_path();
+  EXPECT_EQ(settings.spool_dir, here + "/spool");
+  EXPECT_EQ(settings.state_dir, here + "/../state");
+  EXPECT_EQ(Resolve(Settings()).spool_dir, "");
 }
 
 // A process that its launcher restarts must find its run again.

@@ -140,6 +140,30 @@ TEST_F(LogTest, FirstRingOutlivesItsThread) {
   EXPECT_GT(ended, 0u) << "else nothing was tried";
 }
 
+// The destructor of an object that is older than the thread's first row runs after the thread has
+// returned its ring.
+TEST_F(LogTest, RingsOfLateDestructorsAreReused) {
+  struct Late {
+    class Run* run = nullptr;
+    int64_t step = 0;
+    ~Late() {
+      EXPECT_TRUE(run->Log({{"late", 1}}, step));
+      EXPECT_TRUE(run->Log({{"late", 2}}, step + 1));
+    }
+  };
+  auto run = Init(MakeSettings());
+  for (int64_t step = 0; step < 30; step += 3) {
+    std::thread([&] {
+      static thread_local Late late;
+      late.run = &run;
+      late.step = step + 1;
+      EXPECT_TRUE(run.Log({{"a", 1}}, step));
+    }).join();
+  }
+  EXPECT_EQ(run.stats().rows_logged, 30u);
+  EXPECT_THAT(RingPaths(dir_.path()), SizeIs(2)) << "the main thread's, and one for all others";
+}
+
 // A row without a step comes after the rows of all threads.
 TEST_F(LogTest, ThreadsShareTheOpenStep) {
   auto run = Init(MakeSettings());

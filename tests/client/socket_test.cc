@@ -15,6 +15,7 @@
 #include <string>
 
 #include "client/ring/spool.h"
+#include "client/stream/connection.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/closed_descriptors.h"
 #include "tests/support/absent.h"
@@ -60,6 +61,31 @@ TEST(SocketTest, TakesNoStandardDescriptor) {
     if (fd.ok()) close(*fd);
   }
   EXPECT_TRUE(left_closed);
+  close(listener);
+}
+
+// Otherwise the daemon would get what the program writes to stderr. In a child, because gRPC's other
+// descriptors may be standard ones, and must stay.
+TEST(SocketTest, ConnectionTakesNoStandardDescriptor) {
+  TempDir dir;
+  const int listener = Listen(dir.File("sock"));
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    size_t answered;
+    const auto fd = Connect(SocketPlaces("unix:" + dir.File("sock")), &answered);
+    if (!fd.ok()) _exit(9);
+    const Connection connection(*fd);
+    int sockets = 0;
+    for (int standard = 0; standard < 3; ++standard) {
+      struct stat info;
+      sockets += fstat(standard, &info) == 0 && S_ISSOCK(info.st_mode);
+    }
+    _exit(sockets);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   close(listener);
 }
 

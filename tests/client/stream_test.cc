@@ -16,6 +16,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -91,6 +92,17 @@ class StreamTest : public ::testing::Test {
       count += entry.path().extension() == ".spool";
     }
     return count;
+  }
+
+  // Rings that this process has mapped, with those whose file is removed.
+  size_t MappedSpools() {
+    std::set<std::string> files;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      const size_t path = line.find(dir_.path());
+      if (path != std::string::npos) files.insert(line.substr(path));
+    }
+    return files.size();
   }
 
   TempDir dir_;
@@ -216,6 +228,36 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   auto run = Init(quiet);
   EXPECT_EQ(run.Finish(), FlushResult::kDurable);
   EXPECT_THAT(Lines(), SizeIs(4));
+}
+
+// Also not the rows of rings that the parent has dropped.
+TEST_F(StreamTest, ForkedChildDoesNotCountParentsRows) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  int64_t step = 1000;
+  const auto log_below_all_steps = [&] {
+    std::thread([&] {
+      EXPECT_TRUE(run.Config({{"step", step}}));  // takes the ring of the previous thread
+      EXPECT_TRUE(run.Log({{"loss", 1}}, --step));
+    }).join();
+  };
+  ASSERT_TRUE(WaitFor([&] {
+    log_below_all_steps();
+    return MappedSpools() < daemon_.Streams().size();
+  })) << "no ring was dropped";
+#ifndef ABSL_HAVE_ADDRESS_SANITIZER  // see MessagesGoToTheProgramsFunction
+  const uint64_t rows = run.stats().rows_logged;
+  EXPECT_EQ(rows, static_cast<uint64_t>(1000 - step));
+  const pid_t child = fork();
+  if (child == 0) {
+    run.Flush(milliseconds(0));  // the child notices that it is one
+    _exit(run.stats().rows_logged == 0 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(run.stats().rows_logged, rows);
+#endif
 }
 
 // A daemon that has not answered cannot hold the spool of a rank that dies.
@@ -365,6 +407,30 @@ TEST_F(StreamTest, SendsControlsInTheirOrder) {
   }
   EXPECT_EQ(updates[20].metric().name(), "loss");
   EXPECT_EQ(run.stats().updates_pending, 0u);
+}
+
+TEST_F(StreamTest, LongestFlushTimeoutWaits) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  ASSERT_TRUE(run.Log({{"loss", 0.5}}));
+  EXPECT_EQ(run.Flush(milliseconds::max()), FlushResult::kDurable);
+}
+
+TEST_F(StreamTest, RareFlushesOfARunDelayNoOther) {
+  daemon_.Start();
+  Settings rare = MakeSettings();
+  rare.flush_interval = milliseconds(60000);
+  auto first = Init(rare);
+  EXPECT_EQ(first.Flush(seconds(60)), FlushResult::kDurable);
+  FakeIngest other_daemon(dir_.File("other"));
+  other_daemon.Start();
+  Settings usual = MakeSettings();
+  usual.address = "unix:" + dir_.File("other");
+  auto second = Init(usual);
+  for (int row = 1; row <= 3; ++row) {
+    ASSERT_TRUE(second.Log({{"loss", 0.5}}));
+    ASSERT_TRUE(WaitFor([&] { return other_daemon.row_count() == static_cast<size_t>(row); }));
+  }
 }
 
 TEST_F(StreamTest, FlushTimeoutLosesNothing) {
