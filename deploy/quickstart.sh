@@ -14,7 +14,7 @@ the training less than a minute.
 
   --steps N        optimizer steps [600]
   --ranks N        ranks to train with [2]
-  --state-dir DIR  directory of the log [build/quickstart/state]. It stays, so later runs are added to it
+  --state-dir DIR  state directory [build/quickstart/state]. It stays, so later runs are added to it
   --keep           leave ranklogd running at the end
   --no-install     do not call deploy/install-deps.sh
   --jobs N         compile N files at a time [the number of cores; less where memory is short]
@@ -39,7 +39,7 @@ jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case "$1" in
     --steps | --ranks | --state-dir | --jobs)
-      [ $# -ge 2 ] || wrong "$1 needs a value"
+      [ -n "${2:-}" ] || wrong "$1 needs a value"
       case "$1" in
         --state-dir) state=$(cd "$called_from" && realpath -m -- "$2") ;;
         *)
@@ -78,7 +78,7 @@ bin=$PWD/$build/bin
 
 # Settings of the user's shell must not affect this run, which stays on this machine.
 for name in $(compgen -e); do
-  case "$name" in RANKLOG_* | WANDB_* | MLFLOW_* | RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_RANK | SLURM_* | OMPI_* | PMI_*) unset "$name" ;; esac
+  case "$name" in RANKLOG_* | WANDB_* | MLFLOW_* | RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_RANK | TORCHELASTIC_* | MASTER_* | SLURM_* | OMPI_* | PMI_* | PMIX_* | MPI_LOCAL*) unset "$name" ;; esac
 done
 
 # The socket's path must be short. So it has its own folder, and so have the spools.

@@ -86,5 +86,7 @@ if [ "$gpus" = 0 ]; then
 fi
 
 say "$gpus GPUs: training over NCCL"
-PYTHONPATH=$packages "$python" tests/gpu_trials.py build/gpu
+service=()  # build/gpu has no service
+[ ! -x build/release/bin/ranklogd ] || service=(--service build/release/bin)
+PYTHONPATH=$packages "$python" tests/gpu_trials.py build/gpu "${service[@]}"
 tests_over_gloo

@@ -352,14 +352,18 @@ def main():
 
     for ending in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
-    table = []
+    table, left_out = [], []
     with tempfile.TemporaryDirectory(prefix="ranklog-gpu.") as work:
         try:
             trials = Trials(options, pathlib.Path(work))
         except (Failure, OSError, subprocess.SubprocessError) as error:
             parser.error(f"nvidia-smi finds no GPU: {error}")
         for trial, run in TRIALS.items():
-            if trial not in (options.only or TRIALS) or (trial == "service" and not options.service and not options.only):
+            if trial not in (options.only or TRIALS):
+                continue
+            if trial == "service" and not options.service and not options.only:
+                say("== service: not run, since --service is not given")
+                left_out = [trial]
                 continue
             say(f"== {trial}")
             started, failures = time.time(), 0
@@ -375,7 +379,7 @@ def main():
             table += [*measured, Figure(f"{trial}: failures", failures, "", at_most=0, note=f"{time.time() - started:.0f} s")]
     print(as_json(table) if options.json else text(table))
     missed = [figure.name for figure in table if figure.failed]
-    say("all goals are met" if not missed else f"missed: {', '.join(missed)}")
+    say(f"missed: {', '.join(missed)}" if missed else f"all goals are met; not run: {', '.join(left_out)}" if left_out else "all goals are met")
     return 1 if missed else 0
 
 

@@ -5,13 +5,14 @@ CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tests/torch2.sh [--version 2.15.0] [-- CTEST_OPTION...]
+Usage: tests/torch2.sh [--version 2.15.0] [--build-only] [-- CTEST_OPTION...]
 
 Builds the trainer against the LibTorch of a PyTorch wheel, without CUDA, in build/torch2, and runs its tests over Gloo on the
 CPU. The other tests run with Debian's LibTorch 1.13. pip downloads 0.55 GB once, for all clones (tests/interop/venv.sh).
 
-  --version V  another release, from 2.8.0 to 2.15
-  -- ...       options for ctest, for example -R ddp_test
+  --version V   another release, from 2.8.0 to 2.15
+  --build-only  do not run the tests
+  -- ...        options for ctest, for example -R ddp_test
 
 JOBS is the number of files to compile at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
 TEXT
@@ -20,9 +21,11 @@ TEXT
 wrong() { echo "torch2.sh: $1" >&2; usage >&2; exit 2; }
 
 version=2.15.0
+test=yes
 while [ $# -gt 0 ]; do
   case "$1" in
     --version) [ $# -ge 2 ] || wrong "--version needs a release"; version=$2; shift ;;
+    --build-only) test=no ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
     *) wrong "unknown argument '$1'" ;;
@@ -47,4 +50,4 @@ cmake --fresh -S . -B build/torch2 -G Ninja -DCMAKE_BUILD_TYPE=Release "${launch
   { cat build/torch2.configure.log; exit 1; }
 grep '^-- LibTorch' build/torch2.configure.log
 ninja -j "$jobs" -C build/torch2 trainer_test
-ctest --test-dir build/torch2 -L '^trainer$' -j $((2 * jobs)) --output-on-failure --no-tests=error "$@"
+[ "$test" = no ] || ctest --test-dir build/torch2 -L '^trainer$' -j $((2 * jobs)) --output-on-failure --no-tests=error "$@"

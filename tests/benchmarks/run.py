@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -192,6 +193,8 @@ def main():
         parser.error("--short prints no table, so --json does not go with it")
     if not options.build.is_dir():
         parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
+    for ending in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(ending, lambda *_: sys.exit(1))  # ends the benchmark, too
     programs = sorted((options.build / "benchmarks").resolve().glob("*_benchmark"))
     if not programs:
         parser.exit(1, f"no benchmarks in {options.build}: build it with -DRANKLOG_BENCHMARKS=ON\n")

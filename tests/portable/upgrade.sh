@@ -65,7 +65,7 @@ PREPARE
 mkdir "$work/boot.d"
 "$interop/systemd_container.sh" "$work/boot.d" boot -- bash "$work/prepare" "$work/debs" >"$work/boot" 2>&1 &
 children+=($!)
-"$interop/systemd_container.sh" "$work/boot.d" ready || absent "a container"
+"$interop/systemd_container.sh" "$work/boot.d" ready 2>"$work/not_ready" || absent "a container: $(tail -n 1 "$work/not_ready")"
 inside() { "$interop/systemd_container.sh" "$work/boot.d" exec "$@"; }
 # by_user UID CMD...
 by_user() { local user=$1; shift; inside setpriv --reuid "$user" --regid "$user" --clear-groups env -C / HOME="/home/u$user" "$@"; }
