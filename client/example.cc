@@ -3,7 +3,7 @@
 #include <cmath>
 
 int main() {
-  ranklog::Settings settings = ranklog::Settings::FromEnvironment();  // by torchrun, srun, mpirun
+  ranklog::Settings settings = ranklog::Settings::FromEnvironment();  // set by the launcher
   settings.project = "example";
   ranklog::Run run = ranklog::Init(settings);
   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name", "gpt2"}})}});

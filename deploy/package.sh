@@ -26,7 +26,7 @@ The variables DEBFULLNAME and DEBEMAIL name the maintainer of the Debian package
 
 Examples:
   deploy/package.sh && apt-get install ./build/packages/*.deb
-  deploy/package.sh --portable && tar -xf build/packages/ranklog-*.tar.gz -C /usr/local --strip-components=1
+  deploy/package.sh --portable && tar -xf build/packages/ranklog-*.tar.gz -C /usr/local --strip-components=1 && ldconfig
 TEXT
 }
 
@@ -120,7 +120,7 @@ install -t "$work/$name/bin" "$build"/portable/{ranklogd,ranklog}
 strip --strip-unneeded "$work/$name"/bin/* "$work/$name"/lib/libranklog.so.*.*
 doc=$work/$name/share/doc/ranklog
 install -m 0644 LICENSE "$doc/LICENSE"
-install -m 0644 deploy/packages.md "$doc/README.md"
+install -m 0644 deploy/tarball.md "$doc/README.md"
 # The static parts and their licences, from the Debian packages that they were built from.
 strings "$work/$name/bin/ranklogd" | sed -n "s/^ranklog $version with //p" | sed 's/, /\n/g' >"$doc/static-parts"
 [ -s "$doc/static-parts" ] || fail "ranklogd does not name its static parts"

@@ -15,9 +15,9 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kDaemonLogFooter[] = R"(
-If a rank started the daemon, its messages are in a file beside its socket. If systemd started it, use
-journalctl --user -u ranklogd, or journalctl -u ranklogd@UID for the system's unit. If you started it, its
-messages are in your terminal.
+If a rank, Slurm's prolog or `ranklogd --background` started the daemon, its messages are in ranklogd.log
+beside its socket. If systemd started it, use journalctl --user -u ranklogd, or journalctl -u ranklogd@UID
+for the system's unit. A daemon in the foreground prints them on its terminal.
 
 Examples:
   ranklog daemon-log
@@ -48,8 +48,7 @@ absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) 
   const absl::optional<DaemonLog> log = FindDaemonLog(globals.address);
   if (!log) {
     return absl::NotFoundError(
-        "found no log of a daemon that a rank started; for other logs, see `ranklog daemon-log "
-        "--help`");
+        "found no ranklogd.log beside a socket; for other logs, see `ranklog daemon-log --help`");
   }
   std::ifstream file(log->path);
   std::deque<std::string> last;

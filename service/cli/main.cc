@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   ranklog::cli::Program program(kTexts, globals);
   program.options().Add(
       "--state-dir", &globals.state_dir,
-      "directory of the store [$RANKLOG_STATE_DIR, else that of the daemon that a rank would find, "
+      "state directory [$RANKLOG_STATE_DIR, else that of the daemon that a rank would find, "
       "else the first one with a store: /var/lib/ranklog/UID, $XDG_STATE_HOME/ranklog or "
       "~/.local/state/ranklog, /var/tmp/ranklog-UID]",
       {.type = "DIR"});

@@ -30,7 +30,7 @@ constexpr size_t kMostLines = 40;
 
 constexpr char kShowFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
-and if the locale is not UTF-8. Peaks are shown for runs of any length.
+and if the locale is not UTF-8. Curves show every peak, however long the run is.
 
 Examples:
   ranklog show latest

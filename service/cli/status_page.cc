@@ -47,7 +47,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
     const DaemonStatus& daemon = *overview.daemon;
     absl::StrAppend(&text, ", version ", daemon.version, ", up ", DurationText(Uptime(daemon)),
                     ", started by ", daemon.started_by, ", at ", daemon.address);
-    if (daemon.started_by == "rank" && overview.log) {
+    if (daemon.logs_to_file() && overview.log) {
       absl::StrAppend(&text, ", log ", overview.log->path);
     }
   } else if (!overview.silent_at.empty()) {

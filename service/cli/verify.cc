@@ -152,7 +152,7 @@ void AddVerify(Program& program) {
       program.Add("verify", "read a run back from its destinations and compare it with the store",
                   kVerifyFooter, RunVerify);
   flags.run.AddTo(options);
-  options.Add("--json", &flags.json, "print an object, for programs; see service/json.md");
+  options.Add("--json", &flags.json, "print an object, for programs");
   options.Add("--timeout", &flags.timeout,
               "how long to retry if a destination does not answer; default 30s",
               {.type = "DURATION", .check = CheckDuration});

@@ -44,7 +44,7 @@ Finding CheckDaemon(const Globals& globals, const std::string& dir) {
     absl::StrAppend(&finding.text, ", version ", daemon->version, ", started by ",
                     daemon->started_by, ", answers at ", daemon->address);
     if (const auto log = FindDaemonLog(daemon->address);
-        log.has_value() && daemon->started_by == "rank") {
+        log.has_value() && daemon->logs_to_file()) {
       finding.data["log"] = log->path;
       absl::StrAppend(&finding.text, ", logs to ", log->path);
     }

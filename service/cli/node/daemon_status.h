@@ -23,6 +23,8 @@ struct DaemonStatus {
   std::string state_dir;
   int64_t start_time_us = 0;
   std::string started_by;  // systemd, slurm, rank, user
+  // Whether it writes to ranklogd.log beside its socket. A user's daemon may, too.
+  bool logs_to_file() const { return started_by == "rank" || started_by == "slurm"; }
   uint32_t live_streams = 0;
   uint32_t live_jobs = 0;  // jobs with an attached rank
   uint32_t live_ranks = 0;

@@ -19,7 +19,7 @@ struct Globals {
   std::string state_dir;  // empty: not given
   std::string address;    // empty: not given
 
-  // The directory of the store. The first match counts:
+  // The state directory. The first match counts:
   //   1. `state_dir`
   //   2. the directory of the daemon at `address`
   //   3. $RANKLOG_STATE_DIR

@@ -42,7 +42,8 @@ Examples:
   ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
   ranklogd --print-config                        each setting and its source
 
-Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
+Exit code: 0 after SIGTERM, SIGINT or --idle-exit, and if --background serves; 1 if it cannot run,
+2 for wrong usage.)";
 
 // The values of an option for a duration.
 struct DurationRange {
@@ -182,7 +183,7 @@ struct Given {
 
 void AddPlaces(CLI::App& app, Given* given) {
   app.add_option("--state-dir", given->state_dir,
-                 "directory of the log, on a local disk [$RANKLOG_STATE_DIR, else the first of "
+                 "state directory, on a local disk [$RANKLOG_STATE_DIR, else the first of "
                  "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
                  "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
                  "that is on a local disk and not in use by a daemon of another container]")
