@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -85,9 +86,15 @@ TEST_F(RankWatchTest, FailedDrainDoesNotEndTheRank) {
     if (store_->counters().failed_commits > 0) disk_.Heal();
     return absl::Now();
   };
+  std::atomic<bool> ended_early = false;
+  context_.run_changed = [&](int64_t) {  // called after each end
+    if (HasEnded(1) && StreamOf(1).durable_seq < 2) ended_early = true;
+  };
   disk_.FailSyncs(1, EIO);
   Watch();
-  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  watch_->Stop();
+  EXPECT_FALSE(ended_early);
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
   EXPECT_EQ(store_->counters().failed_commits, 1u);
 }
