@@ -9,7 +9,7 @@ usage() {
 Usage: deploy/quickstart.sh [--steps N] [--ranks N] [--state-dir DIR] [--keep] [--no-install] [--jobs N]
 
 Installs the packages that Ranklog needs, builds it, starts its own ranklogd, trains a small GPT with 2 ranks on real
-text, and shows its loss curve. No data leaves this machine. The first time takes 4 to 8 CPU minutes of compilation, and
+text, and shows its loss curve. No data leaves this machine. The first time takes 3 to 8 CPU minutes of compilation, and
 the training less than a minute.
 
   --steps N        optimizer steps [600]
@@ -72,7 +72,7 @@ launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||
   { tail -n 20 "$build/configure.log" >&2; fail "cmake failed; its output is in $build/configure.log"; }
-[ -x "$build/bin/ranklog-train" ] || echo "4 to 8 CPU minutes of compilation the first time, $jobs files at a time; [done/all] counts the steps"
+[ -x "$build/bin/ranklog-train" ] || echo "3 to 8 CPU minutes of compilation the first time, $jobs files at a time; [done/all] counts the steps"
 NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$jobs" bin/ranklogd bin/ranklog bin/ranklog-train
 bin=$PWD/$build/bin
 

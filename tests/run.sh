@@ -18,7 +18,7 @@ clang-tidy, and the fuzz targets. The last line of a whole run is ctest's summar
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time (default: the number of cores)
 
-A whole run takes 50 to 65 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
+A whole run takes 40 to 65 CPU minutes, --fast 16 to 25; a warm compiler cache saves half or more. Ctrl-C is safe: the next run
 continues the build where it stopped. The build trees are build/release, portable, address, thread, clang and fuzz. The last
 failures are in build/NAME/Testing. tests/README.md describes how to build and run a single test.
 

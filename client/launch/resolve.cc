@@ -1,11 +1,10 @@
 #include "client/launch/resolve.h"
 
+#include <limits.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -71,10 +70,10 @@ std::string HostName() {
 
 // The daemon reads the path in another working directory, and this program may change its own.
 void MakeAbsolute(std::string* path) {
-  std::error_code error;
-  if (path->empty()) return;
-  const std::filesystem::path absolute = std::filesystem::absolute(*path, error);
-  if (!error) *path = absolute.string();
+  if (path->empty() || path->front() == '/') return;
+  // Not std::filesystem, which the self-contained library cannot use on older systems.
+  char here[PATH_MAX];
+  if (getcwd(here, sizeof here) != nullptr) *path = absl::StrCat(here, "/", *path);
 }
 
 std::string ProgramPath() {
