@@ -39,6 +39,10 @@ cp "$packages"/{ranklog,libranklog0}_*.deb "$work/debs"
 for deb in "$work"/debs/*.deb; do
   dpkg-deb -R "$deb" "$work/unpacked"
   sed -i 's/^Version: .*/&+later/' "$work/unpacked/DEBIAN/control"
+  if [ -e "$work/unpacked/DEBIAN/prerm" ]; then # one of the units below never stops
+    sed -i 's/timeout 30 deb-systemd-invoke --user/timeout 1 deb-systemd-invoke --user/' "$work/unpacked/DEBIAN/prerm"
+    grep -q 'timeout 1 deb' "$work/unpacked/DEBIAN/prerm" || fail "prerm does not limit the wait for users' units"
+  fi
   dpkg-deb --root-owner-group -Zgzip -z1 -b "$work/unpacked" "${deb%.deb}.later.deb" >/dev/null
   rm -rf "$work/unpacked"
 done
