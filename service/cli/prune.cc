@@ -21,6 +21,7 @@
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
 #include "service/cli/output/terminal.h"
+#include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
@@ -70,12 +71,15 @@ struct Going {
   uint64_t bytes = 0;
 };
 
-storage::KeepLimits LimitsOf(const Globals& globals, const std::string& dir,
-                             const PruneFlags& flags) {
+absl::StatusOr<storage::KeepLimits> LimitsOf(const Globals& globals, const std::string& dir,
+                                             const PruneFlags& flags) {
   storage::KeepLimits limits;
   if (const auto daemon = FindDaemon(dir, globals.address)) {
     limits.keep_for = daemon->keep_for.value_or(absl::InfiniteDuration());
     limits.keep_bytes = daemon->keep_bytes.value_or(storage::KeepLimits::kUnlimited);
+  } else if ((flags.keep_for.empty() || flags.keep_bytes.empty()) &&
+             IsDaemon(storage::StateLock::Holder(dir))) {
+    return FindHolder(dir, globals.address).status();  // its limits are unknown
   }
   if (flags.keep_for == kForever) {
     limits.keep_for = absl::InfiniteDuration();
@@ -183,7 +187,8 @@ absl::Status Prune(const Globals& globals, const PruneFlags& flags) {
   }
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  ASSIGN_OR_RETURN(std::vector<Going> going, Choose(*reader, LimitsOf(globals, dir, flags)));
+  ASSIGN_OR_RETURN(const storage::KeepLimits limits, LimitsOf(globals, dir, flags));
+  ASSIGN_OR_RETURN(std::vector<Going> going, Choose(*reader, limits));
   absl::Status status;
   if (!flags.dry_run && !going.empty()) {
     if (!flags.yes && !AskToPrune(going)) return absl::CancelledError("nothing was removed");

@@ -14,6 +14,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/output/metric_filter.h"
 #include "service/cli/output/row_writer.h"
 #include "service/cli/output/terminal.h"
 #include "service/query/main_metrics.h"
@@ -141,14 +142,14 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(model::Run run, flags.run.Find(globals, *reader));
   const std::unique_ptr<RowWriter> json = NewJsonRowWriter();
   const LineFormat line(flags);
+  MetricFilter filter(flags.metrics);
   const auto print = [&](const query::Row& row) {
-    std::string text;
-    if (flags.json) {
-      json->AppendRow(row, /*stream=*/nullptr, &text);
-    } else {
-      text = line.Line(row);
-    }
-    return WriteOutput(text);
+    if (!flags.json) return WriteOutput(line.Line(row));
+    return filter.Visit(row, [&](const query::Row& left) {
+      std::string text;
+      json->AppendRow(left, /*stream=*/nullptr, &text);
+      return WriteOutput(text);
+    });
   };
 
   ASSIGN_OR_RETURN(std::vector<query::RowRange> ranges, query::VisibleRows(*reader, run));

@@ -301,7 +301,9 @@ std::string Daemon::HangingLoop(absl::Duration limit) const {
 }
 
 bool Daemon::IsIdle() const {
-  return registry_.attached() == 0 && deliver_->counters().pending == 0 && AllAggregated();
+  // While it cannot store, ranks wait to attach, and rings of dead ranks to be read.
+  return registry_.attached() == 0 && store_->counters().last_error.empty() &&
+         deliver_->counters().pending == 0 && AllAggregated();
 }
 
 bool Daemon::AllAggregated() const {

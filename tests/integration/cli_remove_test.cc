@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
@@ -219,6 +220,19 @@ TEST_F(RemoveBesideADaemonTest, PruneAppliesRetentionAtOnce) {
   EXPECT_EQ(node_.LogCount("run delivered: removed with 100 rows by `ranklog prune`"), 1u);
   ASSERT_THAT(Runs(), SizeIs(1));
   EXPECT_EQ(Runs()[0]["run_id"], "waiting");
+}
+
+// It would remove runs by limits that nobody set.
+TEST_F(RemoveBesideADaemonTest, PruneNeedsTheLimitsOfAHungDaemon) {
+  node_.Start();
+  node_.daemon().Signal(SIGSTOP);
+  const Finished unknown = Ranklog({"prune", "--dry-run", "--keep-for", "1h"});
+  const Finished given =
+      Ranklog({"prune", "--dry-run", "--keep-for", "1h", "--keep-bytes", "unlimited"});
+  node_.daemon().Signal(SIGCONT);
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.output, HasSubstr("no daemon answers"));
+  EXPECT_EQ(given.code, 0) << given.output;
 }
 
 TEST_F(RemoveBesideADaemonTest, DaemonRemovesRequestedRuns) {

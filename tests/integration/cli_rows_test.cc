@@ -239,6 +239,11 @@ TEST_F(CliTest, TailShowsEndedRunsLastRows) {
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[1], "22:13:22  40  train/loss 0.2  lr 4");
   EXPECT_EQ(Lines(Ranklog({"tail", "tiny", "--json"}).output).size(), 5);
+  for (const std::string& row :
+       Lines(Ranklog({"tail", "tiny", "--json", "--metric", "lr"}).output)) {
+    EXPECT_TRUE(Parse(row).contains("lr")) << row;
+    EXPECT_FALSE(Parse(row).contains("train/loss")) << row;
+  }
   const Finished missing = Ranklog({"tail", "tiny", "--metric", "lr", "--metric", "rl"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.output, HasSubstr("no row has rl; to list the run's metrics, run: ranklog "));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/time/clock.h"
 #include "tests/integration/counting_job.h"
 #include "tests/support/absent.h"
 #include "tests/support/fake_wandb.h"
@@ -86,6 +87,24 @@ TEST_F(DiskTest, DaemonContinuesOnceSpaceIsFreed) {  // S22
   EXPECT_EQ(node_.GetRun("late").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("late").rows, 100u);
   EXPECT_GE(node_.LogCount("the daemon stores rows again"), 1);
+}
+
+TEST_F(DiskTest, DaemonThatCannotStoreIsNotIdle) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  Node node({"--idle-exit", "4s"});
+  const SmallDisk disk(node.state_dir(), "64m");
+  ASSERT_TRUE(disk.mounted());
+  node.Start();
+  {
+    const Filler filler(node.state_dir() + "/filler");
+    ChildProcess rank =
+        node.StartRank("job", 0, 0, 1, 1, {"100"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "200"}});
+    EXPECT_EQ(rank.Wait(), 3) << rank.Output();
+    absl::SleepFor(absl::Seconds(6));
+    EXPECT_EQ(node.LogCount("--idle-exit"), 0);
+  }
+  EXPECT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  EXPECT_EQ(node.GetRun("job").rows, 100u);
 }
 
 // `ranklog sync` does not wait for space like a daemon, since a user waits for it.
