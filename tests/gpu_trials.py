@@ -351,7 +351,8 @@ def main():
         parser.error(f"{options.build} has no bin/ranklog-train; tests/gpu_build.sh builds it")
 
     for ending in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
+        if signal.getsignal(ending) != signal.SIG_IGN:  # as under nohup
+            signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
     table, left_out = [], []
     with tempfile.TemporaryDirectory(prefix="ranklog-gpu.") as work:
         try:

@@ -240,7 +240,8 @@ def main():
         parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
 
     for ending in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
+        if signal.getsignal(ending) != signal.SIG_IGN:  # as under nohup
+            signal.signal(ending, lambda *_: sys.exit(1))  # what was started ends with us
     soak = Soak(options.build.resolve(), options.minutes)
     table, broken = [], []
     for trial, run in TRIALS.items():

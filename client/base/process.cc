@@ -1,7 +1,6 @@
 #include "client/base/process.h"
 
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 
 #include <atomic>
 #include <chrono>
@@ -45,8 +44,7 @@ bool MayUseGrpc() {
 }
 
 void WillUseGrpc() {
-  // gRPC writes its errors to stderr. We report the relevant ones ourselves.
-  if (&kHasOwnGrpc != nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  if (SilenceOwnGrpc != nullptr) SilenceOwnGrpc();
   GrpcUse expected = GrpcUse::kNone;
   const GrpcUse use = grpc_is_initialized() == 0 ? GrpcUse::kOurs : GrpcUse::kShared;
   grpc_use.compare_exchange_strong(expected, use);

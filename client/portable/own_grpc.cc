@@ -1,10 +1,14 @@
 // In libraries that contain a gRPC of their own. A file of its own, so that all other objects are the
 // same in a build without it.
 
+#include <grpc/support/log.h>
+
 #include "client/base/process.h"
 
 namespace ranklog::internal {
 
-const bool kHasOwnGrpc = true;
+void SilenceOwnGrpc() {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+}
 
 }  // namespace ranklog::internal

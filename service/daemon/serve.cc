@@ -73,10 +73,10 @@ struct Answered {
 Answered AnsweredBy(const ingest::SocketHolder& holder,
                     const std::vector<std::string>& state_dirs) {
   if (holder.state_dir.empty()) {
-    return {1, fmt::format("a daemon{} listens at {}, but does not answer; to "
-                           "end it, run: kill -KILL {}",
-                           holder.pid == 0 ? "" : fmt::format(" (pid {})", holder.pid), holder.path,
-                           holder.pid == 0 ? "its pid" : std::to_string(holder.pid))};
+    // Not the pid: under systemd, it is that of systemd, which made the socket.
+    return {1, fmt::format("another daemon listens at {0}, but does not answer; to see why, run: "
+                           "ranklog doctor --address unix:{0}",
+                           holder.path)};
   }
   std::error_code ignored;
   const bool elsewhere =
@@ -100,10 +100,10 @@ bool AnotherStarts(const std::string& path) {
   return true;
 }
 
-// Asks the daemon that listens there, more than once, because a busy one is slow. An answer may take
-// two seconds, so the last question comes as early before the deadline.
+// Asks the daemon that listens there, more than once, because a busy one is slow. A question takes
+// at most two seconds, so two of them end within kOtherStarts.
 ingest::SocketHolder HolderThatAnswers(const std::string& path) {
-  const absl::Time deadline = SteadyNow() + kOtherStarts - absl::Seconds(2);
+  const absl::Time deadline = SteadyNow() + kOtherStarts - absl::Milliseconds(1500);
   while (true) {
     ingest::SocketHolder holder = ingest::HolderOfSocket(path);
     if (!holder.state_dir.empty() || SteadyNow() >= deadline) return holder;

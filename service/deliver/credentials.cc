@@ -190,11 +190,13 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
       "WANDB_API_KEY is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
 }
 
-bool CredentialStore::HasOwnFile() const {
-  std::vector<std::string> paths = options_.files;
-  paths.insert(paths.end(), options_.passed.begin(), options_.passed.end());
-  return std::any_of(paths.begin(), paths.end(),
-                     [](const std::string& path) { return access(path.c_str(), F_OK) == 0; });
+bool CredentialStore::HasRefusedFile() const {
+  const auto refused = [](const std::vector<std::string>& paths, bool must_be_private) {
+    return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
+      return access(path.c_str(), F_OK) == 0 && !ReadFile(path, must_be_private).ok();
+    });
+  };
+  return refused(options_.files, true) || refused(options_.passed, false);
 }
 
 }  // namespace ranklog::deliver

@@ -72,9 +72,8 @@ class CredentialStore {
                                    const std::set<std::string>& refused = {}) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether one of our own or passed files exists, even one that Find() refuses. Then somebody has
-  // stored a key.
-  bool HasOwnFile() const;
+  // Whether Find() refuses one of our own or passed files. It may have the key that is wanted.
+  bool HasRefusedFile() const;
 
  private:
   const Options options_;

@@ -40,7 +40,7 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
             if (found.ok() || absl::IsNotFound(found)) return found.ok();
             // A key, an address or a file of our own that cannot be used still shows that W&B is
             // meant, so the run waits. A netrc may be there for other servers.
-            return absl::IsInvalidArgument(found) || store->HasOwnFile();
+            return absl::IsInvalidArgument(found) || store->HasRefusedFile();
           },
   };
 }

@@ -194,7 +194,8 @@ def main():
     if not options.build.is_dir():
         parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
     for ending in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(ending, lambda *_: sys.exit(1))  # ends the benchmark, too
+        if signal.getsignal(ending) != signal.SIG_IGN:  # as under nohup
+            signal.signal(ending, lambda *_: sys.exit(1))  # ends the benchmark, too
     programs = sorted((options.build / "benchmarks").resolve().glob("*_benchmark"))
     if not programs:
         parser.exit(1, f"no benchmarks in {options.build}: build it with -DRANKLOG_BENCHMARKS=ON\n")

@@ -438,8 +438,8 @@ class InterleavingTest : public ::testing::Test {
   }
   void EndOrder() {
     for (auto& locals : locals_) locals.reset();
-    internal::ForgetThreadRings();
     internal::thread_is_exiting = false;  // it was set for `locals`
+    internal::ForgetThreadRings();
     threads_.clear();
     streams_.clear();
     run_.reset();

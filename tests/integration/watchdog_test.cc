@@ -17,7 +17,7 @@ namespace ranklog::testing {
 namespace {
 
 struct Hang {
-  const char* point;  // of FAULT_POINT
+  const char* point;  // of FaultPoint()
   int passage;
   const char* loop;
 };

@@ -174,8 +174,8 @@ TEST_F(CredentialStoreTest, RefusedFileDoesNotHideALaterKey) {
   CredentialStore::Options options;
   options.files = {Write("refused", "machine api.wandb.ai password " + Key('f'), 0644),
                    dir_.File("later")};
-  EXPECT_FALSE(CredentialStore({}).HasOwnFile());
-  EXPECT_TRUE(CredentialStore(options).HasOwnFile());
+  EXPECT_FALSE(CredentialStore({}).HasRefusedFile());
+  EXPECT_TRUE(CredentialStore(options).HasRefusedFile());
   Write("later", "machine api.wandb.ai password " + Key('l'), 0600);
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('l')));
 }

@@ -47,6 +47,10 @@ TEST_F(IngestCredentialsTest, RefusedNetrcMeansNothing) {
   deliver::CredentialStore::Options options;
   options.netrc = {"/dev/null"};
   EXPECT_FALSE(HasWandb(options));
+  options.files = {dir_.File("credentials")};
+  std::ofstream(dir_.File("credentials")) << "machine other.example.com password k";
+  chmod(dir_.File("credentials").c_str(), 0600);
+  EXPECT_FALSE(HasWandb(options));
 }
 
 }  // namespace
