@@ -128,7 +128,9 @@ TEST_F(WandbDeliveryFaultsTest, RetriesAfterTimedOutAnswer) {
   stored_.Close(model::RunState::kFinished, 0);
   Deliver();
   ExpectAllRows(5);
-  EXPECT_EQ(server_.run("r").repeated_lines, 5u);
+  // On a busy machine, a later answer may take too long as well.
+  EXPECT_GE(server_.run("r").repeated_lines, 5u);
+  EXPECT_EQ(server_.run("r").repeated_lines % 5, 0u);
 }
 
 TEST_F(WandbDeliveryFaultsTest, RestartAtAnyStepLosesNothing) {
