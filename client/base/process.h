@@ -25,8 +25,8 @@ void BeginForkedChild();
 // the fork. For the sender's thread.
 bool MayUseGrpc();
 
-// gRPC writes its errors to stderr. We report the relevant ones ourselves. Null unless the library has
-// a gRPC of its own (RANKLOG_PORTABLE).
+// Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
+// unless the library has a gRPC of its own (RANKLOG_PORTABLE).
 void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
 
 // Call this before a connection is made. Silences gRPC if it is the library's own.

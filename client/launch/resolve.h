@@ -8,8 +8,8 @@
 
 namespace ranklog::internal {
 
-// Fills in ranks, run id, group, project, host, node and program. `settings` must be valid or
-// repaired. All ranks of a job get the same run id, as far as their launcher makes that possible.
+// Fills in ranks, run id, group, project, host, node and program, and makes the directories
+// absolute. `settings` must be valid or repaired. All ranks of a job get the same run id, as far as their launcher makes that possible.
 Settings Resolve(Settings settings);
 
 // The first message of a stream of the run, from resolved settings and the identity. The thread is

@@ -1,5 +1,5 @@
-// In libraries that contain a gRPC of their own. A file of its own, so that all other objects are the
-// same in a build without it.
+// For a library that contains a gRPC of its own. This is a file of its own, so that all other
+// objects are the same in a build without it.
 
 #include <grpc/support/log.h>
 

@@ -65,8 +65,8 @@ class CredentialStore {
   // ranks' key, the environment, netrc, our files, passed files. Reads the files on each call, so
   // that a corrected key counts at once. `job` is empty in a command, to which no rank sends a key.
   //   kNotFound          no key; the message lists the places that were searched
-  //   kPermissionDenied  there is none, and a file was refused: other users may read or write it, or
-  //                      it belongs to another user
+  //   kPermissionDenied  no key, and a file was refused: other users may read or write it, or it
+  //                      belongs to another user
   //   kInvalidArgument   not an API key, or not a URL
   absl::StatusOr<std::string> Find(absl::string_view job, absl::string_view base_url,
                                    const std::set<std::string>& refused = {}) const

@@ -64,8 +64,8 @@ TEST(SocketTest, TakesNoStandardDescriptor) {
   close(listener);
 }
 
-// Otherwise the daemon would get what the program writes to stderr. In a child, because gRPC's other
-// descriptors may be standard ones, and must stay.
+// Otherwise the daemon would get what the program writes to stderr. In a child, because gRPC's
+// other descriptors may be standard ones, and must stay.
 TEST(SocketTest, ConnectionTakesNoStandardDescriptor) {
   TempDir dir;
   const int listener = Listen(dir.File("sock"));

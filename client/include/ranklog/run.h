@@ -168,7 +168,7 @@ class RANKLOG_EXPORT Run {
   // ranks exclude them. A statistic is NaN if no rank has a finite value. Statistics of finite
   // values are finite.
   //
-  // A signal handler may log rows whose keys its thread has logged before, in rows as large. If
+  // A signal handler may log rows like earlier rows of its thread: the same keys, no larger. If
   // it interrupts a call of its thread that writes to the run, its row is refused and counted as
   // invalid. It must not call any other function of a run. It may call exit() at any point, even
   // while its thread is in one of these functions. The process then ends as after any other exit().

@@ -91,6 +91,7 @@ struct RANKLOG_EXPORT Settings {
   // of these directories that belongs to this user: /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog,
   // /dev/shm/ranklog-UID, /var/tmp/ranklog-UID
   std::string address;
+  // A relative path of these two is from the working directory at Init().
   std::string state_dir;  // RANKLOG_STATE_DIR: used only by a daemon that this process starts
   std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the directories above
   // RANKLOG_SPOOL_BYTES: ring size of the first thread that logs; 64 KiB to 64 MiB, rounded up to
