@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +36,11 @@ int main(int argc, char** argv) {
   run.Config({{"lr", 0.5}, {"model", ranklog::Value::Object({{"layers", 2}, {"name", "tiny"}})}});
   run.DefineMetric("loss", {.summary = {"min", "last"}});
   std::atomic<long> logged = 0;
+  std::barrier all_have_rings(more_threads + 1);
   const auto log = [&] {
+    // The daemon does not wait for the rows of a thread that it does not know yet.
+    if (more_threads > 0) run.Config({{"lr", 0.5}});
+    all_have_rings.arrive_and_wait();
     for (long step = first_step; step < first_step + rows; ++step) {
       if (stop_file != nullptr && access(stop_file, F_OK) == 0) break;
       const ranklog::Metric row[] = {{"loss", 1000.0 * rank + static_cast<double>(step)},
