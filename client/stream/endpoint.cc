@@ -114,6 +114,7 @@ void Endpoint::TryConnect(Time now) {
     start_lock_.reset();
     start_error_.clear();
     start_note_.clear();
+    ReserveArenas();
     connection_ = std::make_unique<Connection>(*fd);
     AttachWaiting();
     return;

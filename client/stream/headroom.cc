@@ -7,10 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/base/event.h"
 
 namespace ranklog::internal {
 namespace {
@@ -18,9 +23,10 @@ namespace {
 // A connection takes 6. The rest is a margin for the trainer's threads, which may open descriptors
 // between the check and gRPC's use.
 constexpr rlim_t kDescriptors = 24;
-// gRPC starts a thread for each processor, within these bounds, and a few more. If one could not be
-// started, gRPC waits for it forever when it shuts down.
-constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 4;
+// gRPC 1.51 starts a thread for each processor, within these bounds, two executors, a thread for each
+// of its two kinds of timers, and up to two more for due timers. If one could not be started, gRPC
+// waits for it forever when it shuts down.
+constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 6;
 constexpr uint64_t kMostStack = 8 << 20;
 constexpr uint64_t kArena = 64 << 20;  // address space that malloc() reserves for each thread
 constexpr uint64_t kMemory = 32 << 20;
@@ -47,9 +53,18 @@ absl::Status HasDescriptors() {
                    "; raise the limit (ulimit -n)"));
 }
 
+bool IsMemoryLimited() {
+  return Limit(RLIMIT_AS) != RLIM_INFINITY || Limit(RLIMIT_DATA) != RLIM_INFINITY;
+}
+
+uint64_t GrpcThreads() {
+  const auto processors = static_cast<uint64_t>(std::max(sysconf(_SC_NPROCESSORS_CONF), 1L));
+  return std::clamp(processors, kLeastThreads, kMostThreads) + kMoreThreads;
+}
+
 absl::Status HasMemory(uint64_t bytes) {
+  if (!IsMemoryLimited()) return absl::OkStatus();
   const rlim_t space = Limit(RLIMIT_AS), data = Limit(RLIMIT_DATA);
-  if (space == RLIM_INFINITY && data == RLIM_INFINITY) return absl::OkStatus();
   char text[256];
   unsigned long long pages = 0, data_pages = 0;
   const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -74,10 +89,42 @@ absl::Status HasMemory(uint64_t bytes) {
 absl::Status HasRoomToConnect() {
   const absl::Status descriptors = HasDescriptors();
   if (!descriptors.ok()) return descriptors;
-  const auto processors = static_cast<uint64_t>(std::max(sysconf(_SC_NPROCESSORS_CONF), 1L));
-  const uint64_t threads = std::clamp(processors, kLeastThreads, kMostThreads) + kMoreThreads;
   const uint64_t stack = std::min<uint64_t>(Limit(RLIMIT_STACK), kMostStack);
-  return HasMemory(kMemory + threads * (stack + kArena));
+  return HasMemory(kMemory + GrpcThreads() * (stack + kArena));
+}
+
+void ReserveArenas() {
+  if (!IsMemoryLimited()) return;
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> allocated = 0;
+  std::atomic<bool> may_end = false;
+  Event event;
+  const auto wait_until = [&](const auto& is_true) {
+    while (true) {
+      const uint32_t seen = event.Count();
+      if (is_true()) return;
+      event.WaitUntil(seen, Event::Time::max());
+    }
+  };
+  try {
+    threads.reserve(GrpcThreads());
+    while (threads.size() < threads.capacity()) {
+      threads.emplace_back([&] {
+        // Not `new`, which may throw, and which the compiler may leave out.
+        void* volatile memory = malloc(1);
+        free(memory);
+        ++allocated;
+        event.NotifyAll();
+        wait_until([&] { return may_end.load(); });
+      });
+    }
+  } catch (...) {  // fewer threads are an attempt as well
+  }
+  // No thread ends earlier, because the next thread would get its arena.
+  wait_until([&] { return allocated == threads.size(); });
+  may_end = true;
+  event.NotifyAll();
+  for (std::thread& thread : threads) thread.join();
 }
 
 absl::Status HasRoomToSend(size_t bytes) { return HasMemory(kMemory + kCopies * bytes); }

@@ -2,7 +2,8 @@
 // no descriptor or no memory. So the sender checks before each use of gRPC, and waits if there is
 // too little.
 //
-// The checks only read limits and usage. They reserve nothing, because the trainer may need it.
+// The checks only read limits and usage. They reserve nothing, because the trainer may need it. The
+// exception is address space for gRPC's threads: see ReserveArenas().
 
 #ifndef CLIENT_STREAM_HEADROOM_H_
 #define CLIENT_STREAM_HEADROOM_H_
@@ -16,6 +17,13 @@ namespace ranklog::internal {
 // OK: there are descriptors for a connection, and memory for gRPC's threads.
 //   kResourceExhausted   the message names the resource, and the limit to raise
 absl::Status HasRoomToConnect();
+
+// Call this right before gRPC starts its threads. glibc's malloc() reserves an arena (64 MiB of
+// address space) for a thread at its first allocation, and fails if the process may have no more. A
+// thread of gRPC makes its first allocation seconds after the connection, when the trainer may have
+// used up its limit. This function creates the arenas now and leaves them to the next threads that
+// allocate. Does nothing if memory has no limit. Never throws.
+void ReserveArenas();
 
 // OK: messages with `bytes` of rows can be sent and answered. Costs a system call if the address
 // space is unlimited, else a read of /proc.

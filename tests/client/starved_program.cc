@@ -104,6 +104,12 @@ rlim_t UsedMemory() {
 
 int Starve(const std::string& what, long left, bool again) {
   const auto resource = what == "memory" ? RLIMIT_AS : RLIMIT_NOFILE;
+  rlimit limit;
+  getrlimit(resource, &limit);
+  // A user sets the limit of memory before the program starts, and the program uses it up.
+  if (what == "memory") limit.rlim_cur = rlim_t{16} << 30;
+  setrlimit(resource, &limit);
+  const rlim_t enough = limit.rlim_cur;
   ranklog::Run run;
   long logged = 0;
   if (again) {
@@ -111,9 +117,6 @@ int Starve(const std::string& what, long left, bool again) {
     logged += LogRows(run, 10);
     if (!IsDurable(run.Flush(std::chrono::seconds(30)))) return 10;
   }
-  rlimit limit;
-  getrlimit(resource, &limit);
-  const rlim_t enough = limit.rlim_cur;
   limit.rlim_cur = what == "memory" ? UsedMemory() + (static_cast<rlim_t>(left) << 20)
                                     : UsedDescriptors() + static_cast<rlim_t>(left);
   setrlimit(resource, &limit);

@@ -79,8 +79,8 @@ TEST_F(StarvedTest, SurvivesFewDescriptorsAtReconnect) {
 }
 
 #if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
-constexpr int kMemoryLeft[] = {0,   1,   5,   10,  20,  40,  60,  80,  100, 130,
-                               160, 200, 240, 300, 360, 420, 460, 480, 520, 1000};
+constexpr int kMemoryLeft[] = {0,   1,   5,   10,  20,  40,  60,  80,  100, 130, 160, 200,
+                               240, 300, 360, 420, 480, 540, 580, 600, 620, 700, 1000};
 
 TEST_F(StarvedTest, SurvivesLittleMemoryAtStart) {
   for (const int left : kMemoryLeft) ExpectUnharmed("memory", left, "first");
