@@ -137,7 +137,7 @@ TEST_F(CachedTokensTest, SecondTrainingWaitsForTokensOfTheFirst) {
   EXPECT_EQ(first.Wait(), 0) << first.Output();
   EXPECT_EQ(second.Wait(), 0) << second.Output();
   EXPECT_EQ(Starts(), 1);
-  EXPECT_THAT(FilesIn(dir_.File("cache/ranklog")), SizeIs(2));  // the tokens and their model
+  EXPECT_THAT(FilesIn(dir_.File("cache/ranklog")), SizeIs(3));  // tokens, their model, .lock
 }
 
 TEST_F(CachedTokensTest, NodesWithOwnCachesMakeOwnTokens) {

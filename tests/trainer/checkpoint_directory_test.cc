@@ -47,7 +47,7 @@ class CheckpointDirectoryTest : public ::testing::Test {
   std::vector<std::string> Files(const std::string& below = "") const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_ + below))
-      names.push_back(entry.path().filename());
+      if (entry.path().filename() != ".lock") names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -173,7 +173,8 @@ TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
 TEST_F(CheckpointDirectoryTest, WaitsForLockOfEndingTraining) {
   std::filesystem::create_directories(path_);
   // Ends during the wait.
-  ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 1.5"});
+  ranklog::testing::ChildProcess other(
+      {"flock", path_ + "/.lock", "sh", "-c", "echo locked; sleep 1.5"});
   ASSERT_TRUE(ranklog::testing::WaitFor([&] { return other.Output() == "locked\n"; }));
   std::string said;
   EXPECT_OK(

@@ -65,10 +65,10 @@ TEST_F(TokenCacheTest, MakesTokensOnlyOnce) {  // S29
   ASSERT_OK_AND_ASSIGN(const Tokens cached, Open());
   EXPECT_THAT(printed_, AllOf(HasSubstr("from the cache"), Not(HasSubstr("training"))));
   EXPECT_EQ(All(cached), All(made));
-  // The tokens and their model; no temporary files.
+  // The tokens, their model and .lock; no temporary files.
   EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
   const std::filesystem::directory_iterator files(cache_);
-  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 3);
 }
 
 TEST_F(TokenCacheTest, RemakesADamagedFile) {

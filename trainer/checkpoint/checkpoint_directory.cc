@@ -1,7 +1,5 @@
 #include "trainer/checkpoint/checkpoint_directory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,11 +83,10 @@ double Lowest(const std::vector<Saved>& saved) {
 
 // Takes the lock. A file system without locks, such as some network file systems, is accepted
 // without one.
-bool Lock(int directory, const std::function<void()>& report) {
+bool Lock(LockFile& lock, const std::function<void()>& report) {
   const absl::Time begin = absl::Now();
   bool reported = false;
-  while (flock(directory, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return true;
+  while (absl::IsUnavailable(lock.TryTake())) {
     const absl::Duration waited = absl::Now() - begin;
     if (waited >= kLockPatience) return false;
     if (waited >= kLockSilence && !std::exchange(reported, true)) report();
@@ -109,20 +106,19 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
     std::string path, int keep, const std::function<void(const std::string&)>& report,
     double loss_rise) {
   if (absl::Status status = CreateDirectories(path); !status.ok()) return status;
-  const int lock = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
-    const int reason = errno;
-    if (lock >= 0) close(lock);
-    return absl::ErrnoToStatus(reason, absl::StrCat("cannot write checkpoints to ", path));
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write checkpoints to ", path));
   }
-  CheckpointDirectory directory(std::move(path), keep, loss_rise, lock);
+  absl::StatusOr<LockFile> lock = LockFile::Open(path);
+  if (!lock.ok()) return lock.status();
+  CheckpointDirectory directory(std::move(path), keep, loss_rise, *std::move(lock));
   const auto waits = [&] {
     if (report) {
       report(absl::StrCat("waiting up to ", absl::FormatDuration(kLockPatience),
                           " for another training that saves its checkpoints in ", directory.path_));
     }
   };
-  if (!Lock(lock, waits)) {
+  if (!Lock(directory.lock_, waits)) {
     return absl::UnavailableError(
         absl::StrCat("cannot save checkpoints in ", directory.path_,
                      ": another training saves there; wait for its end, or give another "
@@ -138,16 +134,9 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
   return directory;
 }
 
-CheckpointDirectory::CheckpointDirectory(std::string path, int keep, double loss_rise, int lock)
-    : path_(std::move(path)), keep_(keep), loss_rise_(loss_rise), lock_(lock) {}
-CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept
-    : path_(other.path_),
-      keep_(other.keep_),
-      loss_rise_(other.loss_rise_),
-      lock_(std::exchange(other.lock_, -1)) {}
-CheckpointDirectory::~CheckpointDirectory() {
-  if (lock_ >= 0) close(lock_);
-}
+CheckpointDirectory::CheckpointDirectory(std::string path, int keep, double loss_rise,
+                                         LockFile lock)
+    : path_(std::move(path)), keep_(keep), loss_rise_(loss_rise), lock_(std::move(lock)) {}
 
 std::string CheckpointDirectory::PathOf(int64_t step) const { return FileOf(path_, step); }
 

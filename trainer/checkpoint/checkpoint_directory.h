@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/lock_file.h"
 #include "trainer/checkpoint/checkpoint.h"
 
 namespace ranklog::trainer {
@@ -36,9 +37,8 @@ class CheckpointDirectory {
   static absl::StatusOr<CheckpointDirectory> Open(
       std::string path, int keep, const std::function<void(const std::string&)>& report = nullptr,
       double loss_rise = kLossRise);
-  CheckpointDirectory(CheckpointDirectory&& other) noexcept;
+  CheckpointDirectory(CheckpointDirectory&&) = default;
   CheckpointDirectory& operator=(CheckpointDirectory&&) = delete;
-  ~CheckpointDirectory();
 
   // The newest readable checkpoint, and its file. Skips a checkpoint that is damaged or of another
   // program, and calls `warn` with a message that names it. nullopt: no checkpoint exists.
@@ -76,7 +76,7 @@ class CheckpointDirectory {
   std::string PathOf(int64_t step) const;
 
  private:
-  CheckpointDirectory(std::string path, int keep, double loss_rise, int lock);
+  CheckpointDirectory(std::string path, int keep, double loss_rise, LockFile lock);
   std::string EarlierRun(int number) const;
   // Descending.
   std::vector<int64_t> Steps() const;
@@ -84,7 +84,7 @@ class CheckpointDirectory {
   const std::string path_;
   const int keep_;
   const double loss_rise_;
-  int lock_;  // a descriptor; -1: moved from
+  LockFile lock_;
 };
 
 // Advice after a signal ended a training that saves in `directory`, as the end of a sentence.

@@ -1,8 +1,6 @@
 #include "trainer/data/token_cache.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "trainer/base/durable_file.h"
+#include "trainer/base/lock_file.h"
 #include "trainer/data/token_file.h"
 
 namespace ranklog::trainer {
@@ -40,34 +39,20 @@ absl::Status Unusable(const std::string& dir, const char* what, const std::strin
 }
 
 // The lock of the process that writes to the cache.
-class CacheLock {
- public:
-  static absl::StatusOr<CacheLock> Take(const std::string& dir, DataProgress& progress) {
-    const absl::Status made = CreateDirectories(dir);
-    if (!made.ok()) return Unusable(dir, "create", std::string(made.message()));
-    CacheLock lock(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (lock.fd_ < 0) return Unusable(dir, "open", std::strerror(errno));
-    if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", std::strerror(errno));
-    if (flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
-    if (errno == EWOULDBLOCK) {
-      progress.Print(absl::StrCat("waiting for another process that writes tokens to ", dir));
-      while (flock(lock.fd_, LOCK_EX) != 0) {
-        if (errno != EINTR) return Unusable(dir, "lock", std::strerror(errno));
-      }
-      return lock;
-    }
-    return Unusable(dir, "lock", std::strerror(errno));
+absl::StatusOr<LockFile> TakeLock(const std::string& dir, DataProgress& progress) {
+  const absl::Status made = CreateDirectories(dir);
+  if (!made.ok()) return Unusable(dir, "create", std::string(made.message()));
+  if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", std::strerror(errno));
+  absl::StatusOr<LockFile> lock = LockFile::Open(dir);
+  if (!lock.ok()) return Unusable(dir, "lock", std::string(lock.status().message()));
+  absl::Status taken = lock->TryTake();
+  if (absl::IsUnavailable(taken)) {
+    progress.Print(absl::StrCat("waiting for another process that writes tokens to ", dir));
+    taken = lock->Take();
   }
-  CacheLock(CacheLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  CacheLock& operator=(CacheLock&&) = delete;
-  ~CacheLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-
- private:
-  explicit CacheLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+  if (!taken.ok()) return Unusable(dir, "lock", std::string(taken.message()));
+  return lock;
+}
 
 // The cached tokens, or the reason to make them.
 absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& tokenizer) {
@@ -160,7 +145,7 @@ absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::strin
         absl::StrCat("tokens of ", text.name, " (", tokenizer.name(), ") from the cache: ", path));
     return tokens;
   }
-  const absl::StatusOr<CacheLock> lock = CacheLock::Take(dir, progress);
+  const absl::StatusOr<LockFile> lock = TakeLock(dir, progress);
   if (!lock.ok()) return lock.status();
   tokens = OpenCached(path, tokenizer);  // another process may have made it during the wait
   if (tokens.ok()) return tokens;
