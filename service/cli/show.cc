@@ -12,6 +12,7 @@
 #include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/plot.h"
@@ -103,6 +104,10 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
   } else if (run.local_only) {
     absl::StrAppend(&text,
                     "part of a run whose rank 0 is on another node; kept on this node only\n");
+  }
+  if (!report.stopped.empty()) {
+    absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",
+                    globals.Command("doctor"), "`\n");
   }
   if (!run.notice.empty()) {
     const std::string notice = Printable(run.notice);
@@ -203,7 +208,10 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
-  ASSIGN_OR_RETURN(query::RunReport report, query::ReportRun(*reader, run));
+  const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
+  ASSIGN_OR_RETURN(
+      query::RunReport report,
+      query::ReportRun(*reader, run, daemon ? daemon->stopped_runs : query::StoppedRuns()));
   RETURN_IF_ERROR(CountRowsInSpools(globals, state_dir, std::move(spools), *reader,
                                     absl::MakeSpan(&report, 1)));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);

@@ -86,7 +86,8 @@ bool AwaitsPerson(const RunReport& report, const DestinationReport& destination)
   return IsOpen(report, destination) && deliver::AwaitsPerson(destination.last_error);
 }
 
-absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {
+absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run,
+                                    const StoppedRuns& stopped) {
   RunReport report;
   report.run = run;
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
@@ -107,6 +108,8 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
   ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));
   report.destinations = ReportDestinations(run, deliveries);
+  const auto why = stopped.find(run.id);
+  if (why != stopped.end()) report.stopped = why->second;
   return report;
 }
 
@@ -115,9 +118,7 @@ absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   std::vector<RunReport> reports;
   for (const model::Run& run : runs) {
-    ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(reader, run));
-    const auto why = stopped.find(run.id);
-    if (why != stopped.end()) reports.back().stopped = why->second;
+    ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(reader, run, stopped));
   }
   return reports;
 }

@@ -61,10 +61,11 @@ bool IsOpen(const RunReport& report, const DestinationReport& destination);
 // Other errors, and an unreachable tracker, may go away without help.
 bool AwaitsPerson(const RunReport& report, const DestinationReport& destination);
 
-absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run);
-// Why the daemon cannot aggregate rows, by the run's id in the store.
+// Why the store's daemon cannot aggregate rows, by the run's id in the store.
 using StoppedRuns = std::map<int64_t, std::string>;
-// All runs, newest first. `stopped`: from the store's daemon.
+absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run,
+                                    const StoppedRuns& stopped = {});
+// All runs, newest first.
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
                                                   const StoppedRuns& stopped = {});
 

@@ -49,10 +49,13 @@ TEST(StatusCheckTest, RunWithDamagedBatchIsNamed) {
   node.EditStore("UPDATE stream_batch SET data = zeroblob(length(data))");
   node.Start();
   ExpectProblem(node, "run job is stopped: ");
-  for (const char* command : {"status", "runs"}) {
-    const Finished told = RunToEnd({RANKLOG_CLI, command, "--address", node.address()});
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"status"}, {"runs"}, {"show", "job"}}) {
+    std::vector<std::string> words = {RANKLOG_CLI, "--address", node.address()};
+    words.insert(words.end(), command.begin(), command.end());
+    const Finished told = RunToEnd(words);
     EXPECT_EQ(told.code, 0);
-    EXPECT_THAT(told.output, HasSubstr("run job is stopped: ")) << command;
+    EXPECT_THAT(told.output, HasSubstr("run job is stopped: ")) << command[0];
   }
 }
 

@@ -1,7 +1,6 @@
 #include "service/cli/output/table.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -22,34 +21,28 @@ bool IsNumber(const std::string& cell) {
   return cell == "-" || absl::SimpleAtod(cell, &ignored);
 }
 
-bool IsNumeric(const Cells& rows, size_t column) {
-  return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
-                                        [&](const auto& row) { return IsNumber(row[column]); });
-}
-
-int WidthOf(const Cells& rows, size_t column) {
+struct Column {
   int width = 0;
-  for (const auto& row : rows) width = std::max(width, TextWidth(row[column]));
-  return width;
-}
+  bool numeric = false;  // all cells below the header are numbers
+};
 
-// The text columns to cut, with their new width.
-using Cuts = std::map<size_t, int>;
-
-Cuts CutAll(const Cells& rows, int longest) {
-  Cuts cuts;
-  for (size_t c = 0; c < rows.front().size(); ++c) {
-    if (!IsNumeric(rows, c)) cuts[c] = std::min(longest, WidthOf(rows, c));
+std::vector<Column> Measure(const Cells& rows) {
+  std::vector<Column> columns(rows.front().size());
+  for (size_t c = 0; c < columns.size(); ++c) {
+    for (const auto& row : rows) columns[c].width = std::max(columns[c].width, TextWidth(row[c]));
+    columns[c].numeric =
+        rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
+                                       [c](const auto& row) { return IsNumber(row[c]); });
   }
-  return cuts;
+  return columns;
 }
 
-// The width of the lines.
-int WidthOfAll(const Cells& rows, const Cuts& cuts) {
+// Shortens the widths of texts. Returns the width of the lines.
+int Cut(int longest, std::vector<Column>* columns) {
   int width = -kGap;
-  for (size_t c = 0; c < rows.front().size(); ++c) {
-    const auto cut = cuts.find(c);
-    width += kGap + (cut == cuts.end() ? WidthOf(rows, c) : cut->second);
+  for (Column& column : *columns) {
+    if (!column.numeric) column.width = std::min(longest, column.width);
+    width += kGap + column.width;
   }
   return width;
 }
@@ -70,17 +63,22 @@ void Narrow(const Table::Narrowing& narrowing, Cells* rows) {
 }
 
 void Fit(int width, const std::vector<Table::Narrowing>& narrowings, Cells* rows) {
+  std::vector<Column> columns = Measure(*rows);
   for (const Table::Narrowing& narrowing : narrowings) {
-    if (WidthOfAll(*rows, CutAll(*rows, kLongText)) <= width) break;
+    std::vector<Column> cut = columns;
+    if (Cut(kLongText, &cut) <= width) break;
     Narrow(narrowing, rows);
+    columns = Measure(*rows);
   }
   int longest = kLongText;
-  for (size_t c = 0; c < rows->front().size(); ++c) longest = std::max(longest, WidthOf(*rows, c));
-  while (longest > kLongText && WidthOfAll(*rows, CutAll(*rows, longest)) > width) --longest;
-  Cuts cuts = CutAll(*rows, longest);
-  for (auto& [column, cut] : cuts) {
-    while (cut > kShortestText && WidthOfAll(*rows, cuts) > width) --cut;
-    for (auto& row : *rows) row[column] = CutMiddle(row[column], cut);
+  for (const Column& column : columns) longest = std::max(longest, column.width);
+  int total = Cut(longest, &columns);
+  while (longest > kLongText && total > width) total = Cut(--longest, &columns);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].numeric) continue;
+    int& cut = columns[c].width;
+    for (; cut > kShortestText && total > width; --total) --cut;
+    for (auto& row : *rows) row[c] = CutMiddle(row[c], cut);
   }
 }
 
@@ -101,20 +99,14 @@ std::string Table::ToString(const Terminal& terminal) const {
   if (terminal.interactive && !narrowings_.empty() && terminal.width > 0) {
     Fit(terminal.width, narrowings_, &rows);
   }
-  const size_t columns = rows.front().size();
-  std::vector<int> widths(columns, 0);
-  std::vector<bool> numeric(columns, false);
-  for (size_t c = 0; c < columns; ++c) {
-    widths[c] = WidthOf(rows, c);
-    numeric[c] = IsNumeric(rows, c);
-  }
+  const std::vector<Column> columns = Measure(rows);
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
-    for (size_t c = 0; c < columns; ++c) {
-      const std::string padding(widths[c] - TextWidth(rows[r][c]), ' ');
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const std::string padding(columns[c].width - TextWidth(rows[r][c]), ' ');
       if (c > 0) line += std::string(kGap, ' ');
-      line += numeric[c] ? padding + rows[r][c] : rows[r][c] + padding;
+      line += columns[c].numeric ? padding + rows[r][c] : rows[r][c] + padding;
     }
     absl::StripTrailingAsciiWhitespace(&line);
     text += (r == 0 ? terminal.Bold(line) : line) + "\n";
