@@ -26,8 +26,9 @@ constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to at
 
 }  // namespace
 
-Endpoint::Endpoint(std::string address)
+Endpoint::Endpoint(std::string address, milliseconds silence)
     : address_(std::move(address)),
+      silence_(silence),
       back_off_(kMinBackOff),
       // Not std::random_device: it throws if it gets no descriptor.
       random_(static_cast<unsigned>(Clock::now().time_since_epoch().count() ^ getpid())) {
@@ -271,8 +272,9 @@ void Endpoint::CheckHealth(Time now) {
     }
     const bool hangs = !stream->attached() && !stream->received_message() && !stream->done() &&
                        now - stream->attach_time() > kFirstAnswer;
-    if (stream->health() == RingStream::Health::kGood && !hangs) continue;
-    if (hangs) SetConnectionError("the daemon does not answer");
+    const bool silent = stream->attached() && stream->Unanswered(now) > silence_;
+    if (stream->health() == RingStream::Health::kGood && !hangs && !silent) continue;
+    if (hangs || silent) SetConnectionError("the daemon does not answer");
     EndConnection();
     return BackOff(now);
   }

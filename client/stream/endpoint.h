@@ -25,7 +25,13 @@ class Endpoint {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit Endpoint(std::string address);
+  // The longest silence of a daemon that works. A full or slow disk may delay acknowledgements, and
+  // a new connection sends the rows again, so this is long.
+  static constexpr std::chrono::seconds kSilence{60};
+
+  // If rows or an end were sent and the daemon acknowledges nothing for `silence`, the connection
+  // is closed and made again.
+  explicit Endpoint(std::string address, std::chrono::milliseconds silence = kSilence);
   ~Endpoint();  // closes the connection
 
   const std::string& address() const { return address_; }
@@ -78,6 +84,7 @@ class Endpoint {
   bool HasUndurable() const;
 
   const std::string address_;
+  const std::chrono::milliseconds silence_;
   std::vector<SocketLocation> places_;
   size_t answered_ = 0;    // index of the place that answered
   std::string state_dir_;  // of the daemon that answered last

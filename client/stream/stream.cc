@@ -154,6 +154,11 @@ void RingStream::NoteProgress(Time now) {
   durable_rows_ = durable_rows;
 }
 
+RingStream::Time::duration RingStream::Unanswered(Time now) const {
+  const Time::duration since = ring_->unanswered_since.load(std::memory_order_relaxed);
+  return since == Time::duration() ? since : now.time_since_epoch() - since;
+}
+
 void RingStream::Advance(Time now, bool urgent) {
   NoteProgress(now);
   if (!attached() || health_ != Health::kGood || finished()) return;
@@ -202,6 +207,9 @@ void RingStream::OnFinish() {
 }
 
 void RingStream::Report(const char* what, const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return Fail(Health::kLost, Describe(what, status));
+  }
   if (status.ok() || IsLost(status) || health_ != Health::kGood) return;
   run_->SetLastError(Describe(what, status));
 }

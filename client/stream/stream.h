@@ -67,6 +67,8 @@ class RingStream : public CallListener {
   // stream.
   bool received_message() const { return received_message_; }
   Time attach_time() const { return attach_time_; }
+  // How long the daemon has answered nothing of what it must answer.
+  Time::duration Unanswered(Time now) const;
 
   const std::shared_ptr<StreamedRun>& run() const { return run_; }
   const std::shared_ptr<Ring>& ring() const { return ring_; }
@@ -99,7 +101,8 @@ class RingStream : public CallListener {
   void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);
   void OnFinish();
-  // Reports to the run why the daemon refused a unary call. A lost connection is not a refusal.
+  // Reports to the run why the daemon refused a unary call. A lost connection is not a refusal. A
+  // call without an answer counts as a lost connection.
   void Report(const char* what, const grpc::Status& status);
 
   const std::shared_ptr<StreamedRun> run_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +16,22 @@
 
 namespace ranklog::internal {
 namespace {
+
+[[noreturn]] void ConnectWithDescriptors(rlim_t count) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = count;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(100);
+  fprintf(stderr, "%s", HasRoomToConnect().ToString().c_str());
+  _exit(0);
+}
+
+TEST(HeadroomTest, NamesShortLimit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(ConnectWithDescriptors(20), ::testing::ExitedWithCode(0),
+              "too few file descriptors: only .* of 20 are free.*ulimit -n");
+  EXPECT_EXIT(ConnectWithDescriptors(1000), ::testing::ExitedWithCode(0), "OK");
+}
 
 #if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr int kThreads = 8;  // of gRPC, on a machine with up to 2 processors
@@ -58,7 +75,9 @@ rlim_t UsedBytes() {
 TEST(HeadroomTest, IdleThreadsAllocateAtTheLimitOfMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(AllocateAtLimit(/*reserved=*/true), ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(AllocateAtLimit(/*reserved=*/false), ::testing::ExitedWithCode(kThreads), "");
+  // Otherwise this test could not fail.
+  const auto some_failed = [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) > 0; };
+  EXPECT_EXIT(AllocateAtLimit(/*reserved=*/false), some_failed, "");
 }
 #endif
 

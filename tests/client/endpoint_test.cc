@@ -1,0 +1,95 @@
+#include "client/stream/endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/client/fake_ingest.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+class QuietRun : public StreamedRun {
+ public:
+  const Settings& settings() const override { return settings_; }
+  const std::map<std::string, std::string>& job_variables() const override { return variables_; }
+  int64_t open_step() const override { return 0; }
+  void SetLastError(std::string) override {}
+  void SetConnectionError(std::string error) override { connection_error_ = std::move(error); }
+  void OnServerMessage(const v1::ServerMessage&) override {}
+  bool AwaitsDelivery() const override { return false; }
+  void StopAwaitingDelivery() override {}
+  bool PrintMessages(steady_clock::time_point, bool) override { return false; }
+  void StopCallbacks() override {}
+  void FinishAtExit(int) override {}
+
+  const std::string& connection_error() const { return connection_error_; }
+
+ private:
+  const Settings settings_;
+  const std::map<std::string, std::string> variables_;
+  std::string connection_error_;
+};
+
+class EndpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    daemon_.Start();
+    auto spool = Spool::Create({dir_.path(), v1::kMinRingBytes}, v1::Hello());
+    ASSERT_TRUE(spool.ok()) << spool.status();
+    ring_ = std::make_shared<Ring>(*std::move(spool));
+  }
+
+  static void Tick(Endpoint* endpoint) {
+    endpoint->Tick(steady_clock::now() + milliseconds(20), /*urgent=*/true, [] { return false; });
+  }
+
+  testing::TempDir dir_;
+  const std::string socket_ = dir_.File("sock");
+  testing::FakeIngest daemon_{socket_};
+  const std::shared_ptr<QuietRun> run_ = std::make_shared<QuietRun>();
+  std::shared_ptr<Ring> ring_;
+};
+
+// Such as gRPC, when it reads nothing more of a connection that works.
+TEST_F(EndpointTest, ConnectsAgainIfNoAnswerComes) {
+  daemon_.HoldAcks(true);
+  Endpoint endpoint("unix:" + socket_, milliseconds(200));
+  endpoint.Add(run_, ring_);
+  const Metric row[] = {{"loss", 0.5}};
+  ASSERT_EQ(ring_->writer.Write(row, RowStep::Taken(0)), WriteResult::kTaken);
+  bool reported = false;
+  EXPECT_TRUE(testing::WaitFor([&] {
+    Tick(&endpoint);
+    reported = reported || run_->connection_error() == "the daemon does not answer";
+    return ring_->durable_rows == 1;
+  }));
+  EXPECT_TRUE(reported);
+  EXPECT_GE(daemon_.attaches(), 2);
+  EXPECT_EQ(daemon_.row_count(), 1u);
+  EXPECT_EQ(daemon_.error(), "");
+}
+
+TEST_F(EndpointTest, KeepsConnectionWhileNothingIsAwaited) {
+  Endpoint endpoint("unix:" + socket_, milliseconds(1));
+  endpoint.Add(run_, ring_);
+  EXPECT_TRUE(testing::WaitFor([&] {
+    Tick(&endpoint);
+    return ring_->attached.load();
+  }));
+  const auto end = steady_clock::now() + milliseconds(300);
+  while (steady_clock::now() < end) Tick(&endpoint);
+  EXPECT_EQ(daemon_.attaches(), 1);
+}
+
+}  // namespace
+}  // namespace ranklog::internal
