@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "client/base/grpc_use.h"
 #include "client/base/process.h"
 #include "client/base/uncancelled.h"
 #include "client/stream/sender.h"
@@ -40,6 +41,7 @@ void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 
 void AfterForkInChild() {
   BeginForkedChild();
+  BeginGrpcInChild();
   ForgetThreadRings();
   pthread_sigmask(SIG_SETMASK, &signals_before_fork, nullptr);
 }

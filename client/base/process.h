@@ -21,22 +21,6 @@ uint64_t Generation();
 // recreates StateMutex(), because threads that waited for it exist only in the parent.
 void BeginForkedChild();
 
-// Whether this process may use gRPC. False in a child of a process in which other code used gRPC at
-// the fork. For the sender's thread.
-bool MayUseGrpc();
-
-// Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
-// unless the library has a gRPC of its own (RANKLOG_PORTABLE).
-void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
-
-// Call this before a connection is made. Silences gRPC if it is the library's own.
-void WillUseGrpc();
-
-// Waits until gRPC is down, if it was down before we used it: a closed channel ends only when
-// gRPC's own threads release it. Waits once, for at most half a second. If gRPC is still up after
-// that, other code uses it.
-void AwaitGrpcEnd();
-
 }  // namespace ranklog::internal
 
 #endif  // CLIENT_BASE_PROCESS_H_

@@ -3,7 +3,7 @@
 
 #include <grpc/support/log.h>
 
-#include "client/base/process.h"
+#include "client/base/grpc_use.h"
 
 namespace ranklog::internal {
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/base/process.h"
+#include "client/base/grpc_use.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <new>
 
+#include "client/base/grpc_use.h"
 #include "client/base/uncancelled.h"
 
 namespace ranklog::internal {
@@ -214,16 +215,18 @@ void Sender::NoteExit() {
 void Sender::HoldForFork() {
   ++forks_;
   tick_mutex_.Lock();
-  bool down = true;
-  for (const auto& endpoint : endpoints_) {
-    try {
-      down = endpoint->Disconnect() && down;
-    } catch (const std::bad_alloc&) {  // fork() must not throw
-      down = false;
+  bool closed = true;
+  {
+    const MarksNewThreads marks;
+    for (const auto& endpoint : endpoints_) {
+      try {
+        closed = endpoint->Disconnect() && closed;
+      } catch (const std::bad_alloc&) {  // fork() must not throw
+        closed = false;
+      }
     }
   }
-  // Otherwise the child finds gRPC in use, and does not use it: see MayUseGrpc().
-  if (down && !HasEnded()) AwaitGrpcEnd();
+  PrepareGrpcForFork(closed && !HasEnded());
 }
 
 void Sender::ReleaseAfterFork() {
@@ -285,6 +288,7 @@ void Sender::Loop() {
     NewRings rings = TakeNewRings();
     {
       MutexLock lock(&tick_mutex_);
+      const MarksNewThreads marks;
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
@@ -294,6 +298,7 @@ void Sender::Loop() {
   }
   PrintMessages(/*last=*/true);
   MutexLock lock(&tick_mutex_);
+  const MarksNewThreads marks;
   NoteExit();
   // An endpoint that cannot disconnect is kept until the process ends.
   for (auto& endpoint : endpoints_) {

@@ -61,8 +61,8 @@ class Sender {
   // allocation failed. Null if it sends. The rings stay for the daemon.
   static const char* Trouble();
 
-  // For a fork, in this order, in the parent. After HoldForFork() gRPC is down, unless memory is
-  // short, and the thread is paused.
+  // For a fork, in this order, in the parent. After HoldForFork() the thread is paused, and gRPC is
+  // down if it can be.
   void HoldForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 

@@ -123,6 +123,15 @@ TEST_F(ProcessTest, ChildrenForkedDuringLogLoseNothing) {  // S7
   EXPECT_GE(daemon_.Streams().size(), 26u);
 }
 
+// If they shared it, each would take events from the other.
+TEST_F(ProcessTest, ForkedChildPollsItsOwnEpollSet) {  // S7
+  daemon_.Start();
+  const Finished rank = Rank("polls", 5);
+  ASSERT_EQ(rank.code, 0) << rank.output;
+  EXPECT_EQ(rank.output, "2\n");
+  EXPECT_EQ(daemon_.row_count(), 10u);
+}
+
 #endif
 
 TEST_F(ProcessTest, RanksStartOneDetachedDaemon) {  // S21

@@ -3,15 +3,18 @@
 //
 //   rank_program HOW [N]     logs N rows, then ends as HOW says
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -35,6 +38,18 @@ long LogRows(ranklog::Run& run, long count) {
 }
 
 bool Durable(ranklog::FlushResult result) { return result == ranklog::FlushResult::kDurable; }
+
+int crowded_forks = 0;
+
+// A child inherits the locks of threads that do not exist in it. So only the threads of Forks() and
+// the sender may run at a fork, and none of gRPC's.
+void CountThreads() {
+  DIR* const tasks = opendir("/proc/self/task");
+  int threads = 0;
+  while (const dirent* const entry = readdir(tasks)) threads += entry->d_name[0] != '.';
+  closedir(tasks);
+  crowded_forks += threads > 3;
+}
 
 // Forks `count` children while another thread logs. Every second child logs; one in four also waits
 // until its rows are durable. Prints the total number of rows. Returns 0 if every child succeeded.
@@ -72,8 +87,39 @@ int Forks(ranklog::Run& run, int count) {
   stop = true;
   busy.join();
   const bool durable = Durable(run.Finish(0));
-  printf("%ld rows, %d failed, %s\n", logged.load(), failed, durable ? "durable" : "spooled");
-  return failed == 0 && durable ? 0 : 1;
+  printf("%ld rows, %d failed, %d forks beside gRPC, %s\n", logged.load(), failed, crowded_forks,
+         durable ? "durable" : "spooled");
+  return failed == 0 && crowded_forks == 0 && durable ? 0 : 1;
+}
+
+// Prints the number of descriptors in the fullest epoll set of this process, while it and a forked
+// child are connected. In gRPC's set these are a wakeup and a connection.
+int PollsBesideChild(ranklog::Run& run) {
+  int to_parent[2], to_child[2];
+  if (pipe(to_parent) != 0 || pipe(to_child) != 0) return 12;
+  char byte = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    close(to_child[1]);
+    const bool durable = LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
+    if (!durable || write(to_parent[1], &byte, 1) != 1) _exit(11);
+    _exit(read(to_child[0], &byte, 1) == 0 ? 0 : 13);  // until the parent has looked
+  }
+  const bool durable = LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
+  close(to_parent[1]);
+  const bool child_connected = read(to_parent[0], &byte, 1) == 1;
+  long most = 0;
+  for (int fd = 0; fd < 100; ++fd) {
+    std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
+    long targets = 0;
+    for (std::string line; std::getline(info, line);) targets += line.rfind("tfd:", 0) == 0;
+    most = std::max(most, targets);
+  }
+  close(to_child[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  printf("%ld\n", most);
+  return durable && child_connected && status == 0 ? 0 : 1;
 }
 
 // Logs `count` rows while signals arrive as fast as the kernel sends them. The handler of each
@@ -148,8 +194,11 @@ int CancelsThreads(ranklog::Run& run, int count) {
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "finish";
   const long count = argc > 2 ? atol(argv[2]) : 10;
+  // Runs after the handler that Init() adds.
+  if (how == "forks") pthread_atfork(CountThreads, nullptr, nullptr);
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   if (how == "forks") return Forks(run, static_cast<int>(count));
+  if (how == "polls") return PollsBesideChild(run);
   if (how == "handlers") return LogsInHandlers(run, count);
   if (how == "cancelled") return CancelsThreads(run, static_cast<int>(count));
   const long logged = LogRows(run, count);

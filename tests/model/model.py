@@ -69,7 +69,6 @@ class Process:
         self.rings = {}  # by (child, thread)
         self.idle = []  # rings of threads that ended
         self.left = {}  # earlier rings, by (child, thread)
-        self.has_forked = False
         self.ended = {}  # by child; None is the process itself: ("finish", code), ("exit", code) or ("crash", 0)
 
 
@@ -117,8 +116,6 @@ class Model:
                     ring.watched, ring.rows_before = False, len(ring.rows)
         elif op in ("log", "summary", "config", "define"):
             return getattr(self, op)(self.processes[act["rank"]], act)
-        elif op == "fork":
-            self.processes[act["rank"]].has_forked = True
         elif op == "end_thread":
             process = self.processes[act["rank"]]
             ring = process.rings.pop((None, act["thread"]), None)
@@ -127,7 +124,7 @@ class Model:
         elif op in ("finish", "exit", "crash"):
             process = self.processes[act["rank"]]
             process.ended.setdefault(act.get("child"), (op, act["code"]))
-            if op == "finish" and not process.has_forked:
+            if op == "finish":
                 return True  # run.h: "Waits until all rows are durable"
         return None
 

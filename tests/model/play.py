@@ -8,9 +8,6 @@ import subprocess
 import time
 
 PATIENCE = 60  # seconds; a busy machine is slow
-# For a process that has forked: on a busy machine, gRPC sometimes reads nothing from a connection that was opened again after a fork. No
-# row is lost, because the daemon takes the rows from the spool at the end of the process. But the process waits in vain.
-PATIENCE_AFTER_FORK = 5
 
 
 class Failure(Exception):
@@ -94,15 +91,13 @@ class Rank:
     def __init__(self, programs, job, rank, node, first_of_node, ranks_of_node):
         self.rank = rank
         self.children = set()
-        self.has_forked = False
-        forks = any(act["op"] == "fork" for act in job["acts"])
         self.process = subprocess.Popen(
             [programs.model_rank], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=clean_environment(
                 RANK=rank, LOCAL_RANK=rank - first_of_node, WORLD_SIZE=job["ranks"], LOCAL_WORLD_SIZE=ranks_of_node,
                 GROUP_RANK=node.number, RANKLOG_RUN_ID="job", RANKLOG_RESUME="allow", RANKLOG_PROJECT="model", RANKLOG_NAME="the job",
                 RANKLOG_NODE=f"node{node.number}", RANKLOG_ADDRESS=f"unix:{node.socket}", RANKLOG_SPOOL_DIR=node.spool,
-                RANKLOG_START_DAEMON=0, RANKLOG_FINISH_TIMEOUT_MS=1000 * (PATIENCE_AFTER_FORK if forks else PATIENCE), RANKLOG_DESTINATIONS="local", RANKLOG_LOG_STRATEGY=job["strategy"],
+                RANKLOG_START_DAEMON=0, RANKLOG_FINISH_TIMEOUT_MS=1000 * PATIENCE, RANKLOG_DESTINATIONS="local", RANKLOG_LOG_STRATEGY=job["strategy"],
                 RANKLOG_RANK_STATISTICS=";".join(job["statistics"])))
 
     def do(self, command):
@@ -119,13 +114,11 @@ class Rank:
         return None
 
     def settle(self):
-        durable = True
         for who in [{}, *({"child": child} for child in self.children)]:
-            answer = self.do({"op": "flush", "seconds": PATIENCE_AFTER_FORK if self.has_forked else PATIENCE, **who})
-            durable = durable and answer is not None and answer.get("ok", False)
-            if not durable and not self.has_forked:
+            answer = self.do({"op": "flush", "seconds": PATIENCE, **who})
+            if answer is None or not answer.get("ok", False):
                 raise Failure(f"rank {self.rank} {who}: Flush() was not durable: {answer}")
-        return {"ok": durable}
+        return {"ok": True}
 
     def close(self):
         if self.process.poll() is None:
@@ -185,7 +178,6 @@ def play_act(programs, job, nodes, ranks, act):
         answer = rank.do({name: value for name, value in act.items() if name != "rank"})
         if act["op"] == "fork":
             rank.children.add(act["as"])
-            rank.has_forked = True
         if "child" in act and (answer is None or answer.get("gone")):
             rank.children.discard(act["child"])
         return answer

@@ -1,0 +1,30 @@
+// The epoll set that gRPC polls. gRPC 1.51 makes it once in a process, and never closes it (see
+// shutdown_engine in ev_epoll1_linux.cc). So a forked child inherits it, even if gRPC was shut down.
+// If both processes used gRPC, each would take events from the other, with pointers into the other's
+// memory. Newer versions leave none behind.
+
+#ifndef CLIENT_BASE_GRPC_POLLER_H_
+#define CLIENT_BASE_GRPC_POLLER_H_
+
+#include <cstdint>
+#include <optional>
+
+namespace ranklog::internal {
+
+struct GrpcPoller {
+  int epoll_fd;
+  int wakeup_fd;  // an eventfd, the only descriptor in the set after a shutdown
+  uint32_t events;
+  uint64_t data;  // of the wakeup_fd in the set: an address in gRPC's library
+};
+
+// Finds it in /proc. Call this while gRPC is down. nullopt: there is none.
+std::optional<GrpcPoller> FindGrpcPoller();
+
+// Puts a new epoll set and a new eventfd in the place of those that this process inherited from its
+// parent. Call this before gRPC is used. False: it cannot, so gRPC must not be used.
+bool ReplaceGrpcPoller(const GrpcPoller& poller);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_BASE_GRPC_POLLER_H_

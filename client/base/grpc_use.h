@@ -1,0 +1,47 @@
+// When this process may use gRPC. A forked child may not if a thread of gRPC existed at the fork:
+// the child inherits the locks that this thread held, and nobody releases them.
+
+#ifndef CLIENT_BASE_GRPC_USE_H_
+#define CLIENT_BASE_GRPC_USE_H_
+
+#include <signal.h>
+
+namespace ranklog::internal {
+
+// Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
+// unless the library has a gRPC of its own (RANKLOG_PORTABLE).
+void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
+
+// Call this before a connection is made. Silences gRPC if it is the library's own.
+void WillUseGrpc();
+
+// Marks the threads that the calling thread starts while it has this object, and the threads that
+// those start. Have one during each use of gRPC, so that a fork can wait for gRPC's threads. It also
+// blocks the signals of the calling thread, apart from SIGTRAP.
+class MarksNewThreads {
+ public:
+  MarksNewThreads();
+  ~MarksNewThreads();
+  MarksNewThreads(const MarksNewThreads&) = delete;
+  MarksNewThreads& operator=(const MarksNewThreads&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Call this before a fork, on the thread that forks. `closed`: our connections are closed. Then it
+// waits until gRPC is down and its threads have ended, for at most a second: a closed channel ends
+// only when gRPC's own threads release it. If gRPC stays up, other code uses it, and the next calls
+// do not wait.
+void PrepareGrpcForFork(bool closed);
+
+// Called by the fork handler in the child, while it has one thread.
+void BeginGrpcInChild();
+
+// False in a child of a process in which gRPC was not down at the fork, or if the child has closed
+// gRPC's descriptors. For the sender's thread, which must call it before it uses gRPC.
+bool MayUseGrpc();
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_BASE_GRPC_USE_H_
