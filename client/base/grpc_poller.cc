@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 
 namespace ranklog::internal {
 namespace {
@@ -44,16 +43,20 @@ bool IsInGrpc(uint64_t data) {
   return search.found;
 }
 
-bool IsOpenAs(const std::string& fd, const char* kind) {
-  char target[64];
-  const ssize_t size = readlink(("/proc/self/fd/" + fd).c_str(), target, sizeof target);
+// Without an allocation, as all of this file, because fork() must not throw.
+bool IsOpenAs(int fd, const char* kind) {
+  char path[64], target[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const ssize_t size = readlink(path, target, sizeof target);
   return size == static_cast<ssize_t>(strlen(kind)) &&
          memcmp(target, kind, static_cast<size_t>(size)) == 0;
 }
 
 // The wakeup of gRPC's poller in the epoll set `fd`, if it is that of gRPC.
-std::optional<GrpcPoller> ReadSet(const std::string& fd) {
-  FILE* const info = fopen(("/proc/self/fdinfo/" + fd).c_str(), "re");
+std::optional<GrpcPoller> ReadSet(int fd) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+  FILE* const info = fopen(path, "re");
   if (info == nullptr) return std::nullopt;
   std::optional<GrpcPoller> found;
   char line[256];
@@ -62,8 +65,8 @@ std::optional<GrpcPoller> ReadSet(const std::string& fd) {
     unsigned events = 0;
     unsigned long long data = 0;
     if (sscanf(line, "tfd: %d events: %x data: %llx", &wakeup_fd, &events, &data) != 3) continue;
-    if (!IsInGrpc(data) || !IsOpenAs(std::to_string(wakeup_fd), kEventfd)) continue;
-    found = {atoi(fd.c_str()), wakeup_fd, events, data};
+    if (!IsInGrpc(data) || !IsOpenAs(wakeup_fd, kEventfd)) continue;
+    found = {fd, wakeup_fd, events, data};
     break;
   }
   fclose(info);
@@ -84,7 +87,8 @@ std::optional<GrpcPoller> FindGrpcPoller() {
   if (fds == nullptr) return std::nullopt;
   std::optional<GrpcPoller> found;
   while (const dirent* const entry = found ? nullptr : readdir(fds)) {
-    if (IsOpenAs(entry->d_name, kEpoll)) found = ReadSet(entry->d_name);
+    const int fd = atoi(entry->d_name);  // 0 for "." and ".."
+    if (IsOpenAs(fd, kEpoll)) found = ReadSet(fd);
   }
   closedir(fds);
   return found;
@@ -92,7 +96,7 @@ std::optional<GrpcPoller> FindGrpcPoller() {
 
 bool ReplaceGrpcPoller(const GrpcPoller& poller) {
   // The program may have closed the descriptors after the fork, and opened others.
-  const std::optional<GrpcPoller> inherited = ReadSet(std::to_string(poller.epoll_fd));
+  const std::optional<GrpcPoller> inherited = ReadSet(poller.epoll_fd);
   if (!inherited || inherited->wakeup_fd != poller.wakeup_fd) return false;
   const int set = epoll_create1(EPOLL_CLOEXEC);
   if (set < 0) return false;

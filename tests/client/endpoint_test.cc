@@ -35,8 +35,8 @@ class QuietRun : public StreamedRun {
   const std::string& connection_error() const { return connection_error_; }
 
  private:
-  const Settings settings_;
-  const std::map<std::string, std::string> variables_;
+  const Settings settings_{};
+  const std::map<std::string, std::string> variables_{};
   std::string connection_error_;
 };
 
