@@ -15,6 +15,7 @@
 namespace ranklog::internal {
 namespace {
 
+constexpr int kLeavingVersion = 29;  // of gRPC's core, in gRPC 1.51
 constexpr char kEpoll[] = "anon_inode:[eventpoll]";
 constexpr char kEventfd[] = "anon_inode:[eventfd]";
 
@@ -43,10 +44,10 @@ bool IsInGrpc(uint64_t data) {
   return search.found;
 }
 
-// Without an allocation, as all of this file, because fork() must not throw.
+// /proc/self would be empty if the main thread had ended.
 bool IsOpenAs(int fd, const char* kind) {
   char path[64], target[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  snprintf(path, sizeof path, "/proc/thread-self/fd/%d", fd);
   const ssize_t size = readlink(path, target, sizeof target);
   return size == static_cast<ssize_t>(strlen(kind)) &&
          memcmp(target, kind, static_cast<size_t>(size)) == 0;
@@ -55,7 +56,7 @@ bool IsOpenAs(int fd, const char* kind) {
 // The wakeup of gRPC's poller in the epoll set `fd`, if it is that of gRPC.
 std::optional<GrpcPoller> ReadSet(int fd) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+  snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", fd);
   FILE* const info = fopen(path, "re");
   if (info == nullptr) return std::nullopt;
   std::optional<GrpcPoller> found;
@@ -82,8 +83,10 @@ bool Move(int from, int to) {
 
 }  // namespace
 
+bool GrpcLeavesPoller() { return atoi(grpc_version_string()) <= kLeavingVersion; }
+
 std::optional<GrpcPoller> FindGrpcPoller() {
-  DIR* const fds = opendir("/proc/self/fd");
+  DIR* const fds = opendir("/proc/thread-self/fd");
   if (fds == nullptr) return std::nullopt;
   std::optional<GrpcPoller> found;
   while (const dirent* const entry = found ? nullptr : readdir(fds)) {
@@ -95,9 +98,6 @@ std::optional<GrpcPoller> FindGrpcPoller() {
 }
 
 bool ReplaceGrpcPoller(const GrpcPoller& poller) {
-  // The program may have closed the descriptors after the fork, and opened others.
-  const std::optional<GrpcPoller> inherited = ReadSet(poller.epoll_fd);
-  if (!inherited || inherited->wakeup_fd != poller.wakeup_fd) return false;
   const int set = epoll_create1(EPOLL_CLOEXEC);
   if (set < 0) return false;
   epoll_event event = {};

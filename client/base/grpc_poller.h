@@ -2,6 +2,8 @@
 // shutdown_engine in ev_epoll1_linux.cc). So a forked child inherits it, even if gRPC was shut down.
 // If both processes used gRPC, each would take events from the other, with pointers into the other's
 // memory. Newer versions leave none behind.
+//
+// Nothing here throws or allocates, apart from opendir(), because fork handlers call it.
 
 #ifndef CLIENT_BASE_GRPC_POLLER_H_
 #define CLIENT_BASE_GRPC_POLLER_H_
@@ -18,11 +20,14 @@ struct GrpcPoller {
   uint64_t data;  // of the wakeup_fd in the set: an address in gRPC's library
 };
 
-// Finds it in /proc. Call this while gRPC is down. nullopt: there is none.
+// Whether gRPC, once it was used, has left an epoll set that FindGrpcPoller() must find.
+bool GrpcLeavesPoller();
+
+// Finds it in /proc. Call this while gRPC is down. nullopt: there is none, or it cannot be read.
 std::optional<GrpcPoller> FindGrpcPoller();
 
-// Puts a new epoll set and a new eventfd in the place of those that this process inherited from its
-// parent. Call this before gRPC is used. False: it cannot, so gRPC must not be used.
+// In a forked child with one thread: puts a new epoll set and a new eventfd in the place of the
+// parent's. False: it cannot, so gRPC must not be used.
 bool ReplaceGrpcPoller(const GrpcPoller& poller);
 
 }  // namespace ranklog::internal

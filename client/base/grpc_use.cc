@@ -1,6 +1,7 @@
 #include "client/base/grpc_use.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grpc/grpc.h>
 #include <signal.h>
@@ -19,8 +20,6 @@
 namespace ranklog::internal {
 namespace {
 
-constexpr std::chrono::milliseconds kGrpcEnd{1000};
-
 constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
 
 // The mark of a thread is its signal mask, which new threads inherit: all signals but SIGTRAP, which
@@ -34,60 +33,77 @@ std::atomic<bool> threads_may_run = false;  // of gRPC, for us
 // These change before a fork, or in a child that has one thread.
 bool down_at_fork = true;
 bool may_use_grpc = true;
-std::optional<GrpcPoller> poller;            // of this process
-std::optional<GrpcPoller> inherited_poller;  // of the parent; it must be replaced
+std::optional<GrpcPoller> poller;
+std::atomic<bool> may_have_poller = true;  // look for it at the next fork
 
-// Whether a thread has the mark, or may soon have it. `thread`: its number in /proc/self/task. nullopt: it has ended.
-std::optional<bool> IsMarked(int tasks, const char* thread) {
-  char text[4096];
-  const int dir = openat(tasks, thread, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (dir < 0) return std::nullopt;
-  const int fd = openat(dir, "status", O_RDONLY | O_CLOEXEC);
-  close(dir);
-  if (fd < 0) return std::nullopt;
-  const ssize_t size = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (size <= 0) return std::nullopt;
+enum class Threads {
+  kNone,     // no marked thread runs
+  kSome,     // one runs, or may soon have the mark
+  kUnsure,   // none was found, but a thread has ended meanwhile, which may have started another
+  kUnknown,  // /proc cannot be read
+};
+
+bool StartsWith(const char* text, const char* prefix) {
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+// Of one thread. `number`: in /proc/self/task.
+Threads Examine(int tasks, const char* number) {
+  char text[8192];
+  const int dir = openat(tasks, number, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const int fd = dir < 0 ? -1 : openat(dir, "status", O_RDONLY | O_CLOEXEC);
+  int error = errno;
+  if (dir >= 0) close(dir);
+  ssize_t size = -1;
+  if (fd >= 0) {
+    size = read(fd, text, sizeof text - 1);
+    error = errno;
+    close(fd);
+  }
+  if (size <= 0) return error == ENOENT || error == ESRCH ? Threads::kUnsure : Threads::kUnknown;
   text[size] = '\0';
-  if (strstr(text, "\nThreads:\t0\n") != nullptr) return true;  // it is ending, without its mask
+  // The kernel's own threads in this process, which block all signals.
+  if (StartsWith(text, "Name:\tiou-") || StartsWith(text, "Name:\tvhost-")) return Threads::kNone;
+  if (strstr(text, "\nThreads:\t0\n") != nullptr) return Threads::kSome;  // it is ending
   const char* const line = strstr(text, "\nSigBlk:");
-  if (line == nullptr) return false;
+  if (line == nullptr) return Threads::kUnknown;
   const uint64_t blocked = strtoull(line + strlen("\nSigBlk:"), nullptr, 16);
   // glibc blocks all 64 signals while a thread starts another, or starts itself.
-  return (blocked & ~kUnblockable) == kMark || (blocked & Bit(33)) != 0;
+  const bool starts = (blocked & Bit(33)) != 0;
+  return starts || (blocked & ~kUnblockable) == kMark ? Threads::kSome : Threads::kNone;
 }
 
-// The marked threads that run. nullopt: none was found, but a thread has ended meanwhile, which may
-// have started another. 0 if /proc cannot be read.
-std::optional<int> CountMarkedThreads() {
+// Of all threads.
+Threads Examine() {
   DIR* const tasks = opendir("/proc/self/task");
-  if (tasks == nullptr) return 0;
-  int count = 0;
-  bool all = true;
+  if (tasks == nullptr) return Threads::kUnknown;
+  Threads found = Threads::kNone;
   while (const dirent* const entry = readdir(tasks)) {
     if (entry->d_name[0] == '.') continue;
-    const std::optional<bool> marked = IsMarked(dirfd(tasks), entry->d_name);
-    count += marked.value_or(false);
-    all = all && marked.has_value();
+    const Threads one = Examine(dirfd(tasks), entry->d_name);
+    if (one == Threads::kSome || one == Threads::kUnknown) {
+      closedir(tasks);
+      return one;
+    }
+    if (one == Threads::kUnsure) found = one;
   }
   closedir(tasks);
-  if (count == 0 && !all) return std::nullopt;
-  return count;
+  return found;
 }
 
-bool MarkedThreadRuns() {
-  if (!threads_may_run) return false;
-  std::optional<int> count = CountMarkedThreads();
-  // Not more often, because the program may start and end threads all the time.
-  for (int again = 0; again < 3 && !count; ++again) count = CountMarkedThreads();
-  return count.value_or(0) > 0;
-}
-
-bool AwaitGrpcEnd() {
-  const auto deadline = std::chrono::steady_clock::now() + kGrpcEnd;
-  while (grpc_is_initialized() != 0 || MarkedThreadRuns()) {
+// False: gRPC is not down after `patience`, or that cannot be known.
+bool AwaitGrpcEnd(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  int unsure = 0;
+  while (true) {
+    const bool up = grpc_is_initialized() != 0;
+    const Threads threads = up || !threads_may_run ? Threads::kNone : Examine();
+    if (threads == Threads::kUnknown) return false;
+    // Not more often, because the program may start and end threads all the time.
+    if (threads == Threads::kUnsure && ++unsure < 4) continue;
+    if (!up && threads != Threads::kSome) break;
     if (std::chrono::steady_clock::now() >= deadline) {
-      if (grpc_is_initialized() != 0) grpc_use = GrpcUse::kShared;
+      if (up) grpc_use = GrpcUse::kShared;
       return false;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -96,14 +112,30 @@ bool AwaitGrpcEnd() {
   return true;
 }
 
+// Whether gRPC is down.
+bool IsDown(std::chrono::milliseconds patience) {
+  switch (grpc_use.load()) {
+    case GrpcUse::kNone:
+      return grpc_is_initialized() == 0;
+    case GrpcUse::kOurs:
+      return AwaitGrpcEnd(patience);
+    case GrpcUse::kShared:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 void WillUseGrpc() {
   if (SilenceOwnGrpc != nullptr) SilenceOwnGrpc();
-  GrpcUse expected = GrpcUse::kNone;
-  const GrpcUse use = grpc_is_initialized() == 0 ? GrpcUse::kOurs : GrpcUse::kShared;
-  grpc_use.compare_exchange_strong(expected, use);
+  if (grpc_is_initialized() == 0) {
+    grpc_use = GrpcUse::kOurs;
+  } else if (grpc_use.load() == GrpcUse::kNone) {
+    grpc_use = GrpcUse::kShared;
+  }
   threads_may_run = true;
+  may_have_poller = true;
 }
 
 MarksNewThreads::MarksNewThreads() {
@@ -115,23 +147,17 @@ MarksNewThreads::MarksNewThreads() {
 
 MarksNewThreads::~MarksNewThreads() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-void PrepareGrpcForFork(bool closed) {
-  const GrpcUse use = grpc_use.load();
-  down_at_fork = closed && (use == GrpcUse::kOurs ? AwaitGrpcEnd() : grpc_is_initialized() == 0);
-  if (down_at_fork && !poller && use != GrpcUse::kNone) poller = FindGrpcPoller();
+void PrepareGrpcForFork(bool closed, std::chrono::milliseconds patience) {
+  down_at_fork = may_use_grpc && closed && IsDown(patience);
+  if (!down_at_fork || poller || !may_have_poller) return;
+  poller = FindGrpcPoller();
+  const bool used = grpc_use.load() != GrpcUse::kNone;
+  if (used && !poller && GrpcLeavesPoller()) down_at_fork = false;
+  may_have_poller = !used || !down_at_fork;
 }
 
-void BeginGrpcInChild() {
-  may_use_grpc = down_at_fork;
-  inherited_poller = poller;
-}
+void BeginGrpcInChild() { may_use_grpc = down_at_fork && (!poller || ReplaceGrpcPoller(*poller)); }
 
-bool MayUseGrpc() {
-  if (inherited_poller) {
-    may_use_grpc = may_use_grpc && ReplaceGrpcPoller(*inherited_poller);
-    inherited_poller.reset();
-  }
-  return may_use_grpc;
-}
+bool MayUseGrpc() { return may_use_grpc; }
 
 }  // namespace ranklog::internal

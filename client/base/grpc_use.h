@@ -6,6 +6,8 @@
 
 #include <signal.h>
 
+#include <chrono>
+
 namespace ranklog::internal {
 
 // Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
@@ -30,16 +32,17 @@ class MarksNewThreads {
 };
 
 // Call this before a fork, on the thread that forks. `closed`: our connections are closed. Then it
-// waits until gRPC is down and its threads have ended, for at most a second: a closed channel ends
+// waits until gRPC is down and its threads have ended, for at most `patience`: a closed channel ends
 // only when gRPC's own threads release it. If gRPC stays up, other code uses it, and the next calls
 // do not wait.
-void PrepareGrpcForFork(bool closed);
+void PrepareGrpcForFork(bool closed,
+                        std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
 
 // Called by the fork handler in the child, while it has one thread.
 void BeginGrpcInChild();
 
-// False in a child of a process in which gRPC was not down at the fork, or if the child has closed
-// gRPC's descriptors. For the sender's thread, which must call it before it uses gRPC.
+// False in a child if gRPC was not down at the fork, or if its parent may not use gRPC. For the
+// sender's thread.
 bool MayUseGrpc();
 
 }  // namespace ranklog::internal

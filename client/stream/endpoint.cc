@@ -18,7 +18,11 @@ using std::chrono::seconds;
 
 constexpr milliseconds kMinBackOff{50};
 constexpr milliseconds kMaxBackOff{5000};
-constexpr seconds kFirstAnswer{10};  // a daemon that takes longer has hung
+// A daemon that takes longer has hung. Each new connection gets twice the time of the last one: a
+// stopped daemon keeps all of them in its queue.
+constexpr milliseconds kFirstAnswer{10'000}, kLongestFirstAnswer{300'000};
+// Between two ticks. After a longer pause, such as SIGSTOP, the answers may wait in the socket.
+constexpr seconds kPause{2};
 constexpr seconds kRefusedRetry{5};
 constexpr seconds kDaemonStart{10};          // between two attempts to start a daemon
 constexpr milliseconds kIdlePoll{1000};      // to notice that an idle connection broke
@@ -29,6 +33,7 @@ constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to at
 Endpoint::Endpoint(std::string address, milliseconds silence)
     : address_(std::move(address)),
       silence_(silence),
+      first_answer_(kFirstAnswer),
       back_off_(kMinBackOff),
       // Not std::random_device: it throws if it gets no descriptor.
       random_(static_cast<unsigned>(Clock::now().time_since_epoch().count() ^ getpid())) {
@@ -71,6 +76,7 @@ void Endpoint::AttachWaiting() {
 void Endpoint::Attach(RingStream* stream) {
   stream->Attach(connection_.get(), [this, stream](const v1::HelloReply& reply) {
     state_dir_ = reply.state_dir();
+    first_answer_ = kFirstAnswer;
     if (!reply.send_descriptor()) return;
     const Spool& spool = *stream->ring()->spool;
     const absl::Status status =
@@ -115,7 +121,12 @@ void Endpoint::TryConnect(Time now) {
     start_lock_.reset();
     start_error_.clear();
     start_note_.clear();
-    ReserveArenas();
+    if (const absl::Status reserved = ReserveArenas(); !reserved.ok()) {
+      close(*fd);
+      SetConnectionError(std::string(reserved.message()));
+      if (now >= next_attempt_) BackOff(now);
+      return;
+    }
     connection_ = std::make_unique<Connection>(*fd);
     AttachWaiting();
     return;
@@ -264,6 +275,7 @@ void Endpoint::Advance(Time now, bool urgent) {
 
 // Drops a broken connection, or one to a daemon that hangs.
 void Endpoint::CheckHealth(Time now) {
+  for (const auto& stream : streams_) heard_ = std::max(heard_, stream->heard());
   for (const auto& stream : streams_) {
     if (stream->waits()) continue;
     if (stream->health() == RingStream::Health::kRefused) {
@@ -271,10 +283,12 @@ void Endpoint::CheckHealth(Time now) {
       continue;
     }
     const bool hangs = !stream->attached() && !stream->received_message() && !stream->done() &&
-                       now - stream->attach_time() > kFirstAnswer;
-    const bool silent = stream->attached() && stream->Unanswered(now) > silence_;
+                       now - stream->attach_time() > first_answer_;
+    const bool silent =
+        stream->attached() && stream->WaitsSince(now - silence_) && now - heard_ > silence_;
     if (stream->health() == RingStream::Health::kGood && !hangs && !silent) continue;
     if (hangs || silent) SetConnectionError("the daemon does not answer");
+    if (hangs) first_answer_ = std::min(first_answer_ * 2, kLongestFirstAnswer);
     EndConnection();
     return BackOff(now);
   }
@@ -302,6 +316,8 @@ void Endpoint::SetAside(RingStream* stream, Time now) {
 void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hurry) {
   Time now = Clock::now();
   if (connection_ == nullptr && (urgent || now >= next_attempt_)) TryConnect(now);
+  if (now - last_tick_ > kPause) heard_ = now;
+  last_tick_ = now;
   if (connection_ == nullptr || !HasRoom()) return;
   // An idle connection is polled only once per kIdlePoll.
   if (!urgent && !HasUndurable() && !ExpectsSoon() && now - last_poll_ < kIdlePoll) return;

@@ -29,7 +29,7 @@ class Endpoint {
   // a new connection sends the rows again, so this is long.
   static constexpr std::chrono::seconds kSilence{60};
 
-  // If rows or an end were sent and the daemon acknowledges nothing for `silence`, the connection
+  // If an answer is due, and none of any kind comes on the connection for `silence`, the connection
   // is closed and made again.
   explicit Endpoint(std::string address, std::chrono::milliseconds silence = kSilence);
   ~Endpoint();  // closes the connection
@@ -99,6 +99,9 @@ class Endpoint {
   std::string start_note_;   // else what was done to start one; appended to the connection error
   Time next_attempt_;
   Time last_poll_;
+  Time last_tick_;
+  Time heard_;                              // the daemon answered, or nobody could hear it before
+  std::chrono::milliseconds first_answer_;  // how long to wait for the first answer
   Time hold_since_;  // rows wait for new rings since then; zero: they do not wait
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;

@@ -27,11 +27,13 @@ constexpr rlim_t kDescriptors = 24;
 // of its two kinds of timers, and up to two more for due timers. If one could not be started, gRPC
 // waits for it forever when it shuts down.
 constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 6;
-constexpr uint64_t kMostStack = 8 << 20;
+constexpr uint64_t kUnlimitedStack = 2 << 20;  // glibc's choice for a thread
 constexpr uint64_t kArena = 64 << 20;  // address space that malloc() reserves for each thread
 constexpr uint64_t kMemory = 32 << 20;
 // A row exists in its batch, in the serialized message, and in gRPC's slices.
 constexpr uint64_t kCopies = 4;
+
+std::atomic<uint64_t> reserved_arenas = 0;  // malloc() keeps them, also in a forked child
 
 rlim_t Limit(decltype(RLIMIT_AS) resource) {
   rlimit limit{};
@@ -89,14 +91,17 @@ absl::Status HasMemory(uint64_t bytes) {
 absl::Status HasRoomToConnect() {
   const absl::Status descriptors = HasDescriptors();
   if (!descriptors.ok()) return descriptors;
-  const uint64_t stack = std::min<uint64_t>(Limit(RLIMIT_STACK), kMostStack);
-  return HasMemory(kMemory + GrpcThreads() * (stack + kArena));
+  const rlim_t limit = Limit(RLIMIT_STACK);
+  const uint64_t stack = limit == RLIM_INFINITY ? kUnlimitedStack : limit;
+  const uint64_t threads = GrpcThreads();
+  const uint64_t arenas = threads - std::min<uint64_t>(threads, reserved_arenas);
+  return HasMemory(kMemory + threads * stack + arenas * kArena);
 }
 
-void ReserveArenas() {
-  if (!IsMemoryLimited()) return;
+absl::Status ReserveArenas() {
+  if (!IsMemoryLimited()) return absl::OkStatus();
   std::vector<std::thread> threads;
-  std::atomic<uint64_t> allocated = 0;
+  std::atomic<uint64_t> tried = 0, allocated = 0;
   std::atomic<bool> may_end = false;
   Event event;
   const auto wait_until = [&](const auto& is_true) {
@@ -112,19 +117,26 @@ void ReserveArenas() {
       threads.emplace_back([&] {
         // Not `new`, which may throw, and which the compiler may leave out.
         void* volatile memory = malloc(1);
+        allocated += memory != nullptr;
         free(memory);
-        ++allocated;
+        ++tried;
         event.NotifyAll();
         wait_until([&] { return may_end.load(); });
       });
     }
-  } catch (...) {  // fewer threads are an attempt as well
+  } catch (...) {  // fewer threads, so fewer arenas
   }
   // No thread ends earlier, because the next thread would get its arena.
-  wait_until([&] { return allocated == threads.size(); });
+  wait_until([&] { return tried == threads.size(); });
   may_end = true;
   event.NotifyAll();
   for (std::thread& thread : threads) thread.join();
+  const bool all = allocated == GrpcThreads();
+  reserved_arenas = all ? GrpcThreads() : 0;
+  if (all) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "too little memory: only ", allocated.load(), " of ", GrpcThreads(),
+      " threads could be started for the connection; raise the limit (ulimit -v, ulimit -u)"));
 }
 
 absl::Status HasRoomToSend(size_t bytes) { return HasMemory(kMemory + kCopies * bytes); }

@@ -22,8 +22,9 @@ absl::Status HasRoomToConnect();
 // address space) for a thread at its first allocation, and fails if the process may have no more. A
 // thread of gRPC makes its first allocation seconds after the connection, when the trainer may have
 // used up its limit. This function creates the arenas now and leaves them to the next threads that
-// allocate. Does nothing if memory has no limit. Never throws.
-void ReserveArenas();
+// allocate. Does nothing if memory has no limit.
+//   kResourceExhausted   not all threads and arenas could be made, so gRPC must not start any
+absl::Status ReserveArenas();
 
 // OK: messages with `bytes` of rows can be sent and answered. Costs a system call if the address
 // space is unlimited, else a read of /proc.

@@ -304,6 +304,7 @@ void Sender::Loop() {
   for (auto& endpoint : endpoints_) {
     if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());
   }
+  endpoints_.clear();
 }
 
 // Touches the rings' pages without a lock, so that a fork need not wait for it.

@@ -17,6 +17,10 @@ bool IsLost(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::CANCELLED;
 }
 
+bool IsAnswer(const grpc::Status& status) {
+  return !IsLost(status) && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
 // Both enumerations use the same numbers.
 absl::StatusCode CodeOf(const grpc::Status& status) {
   return static_cast<absl::StatusCode>(status.error_code());
@@ -40,7 +44,8 @@ void RingStream::Attach(Connection* connection,
   on_attached_ = std::move(attached);
   health_ = Health::kGood;
   cancelled_ = writing_ = received_message_ = false;
-  attach_time_ = std::chrono::steady_clock::now();
+  attach_time_ = heard_ = std::chrono::steady_clock::now();
+  asked_ = Time::max();
   protocol_.Begin();
 
   call_ = std::make_unique<Call>();
@@ -98,6 +103,7 @@ void RingStream::OnDone(int operation, bool ok) {
     case kRead:
       if (ok) {
         received_message_ = true;
+        Hear();
         run_->OnServerMessage(call_->incoming);
         protocol_.OnMessage(call_->incoming);
         if (call_->incoming.has_hello()) on_attached_(call_->incoming.hello());
@@ -122,6 +128,11 @@ void RingStream::OnDone(int operation, bool ok) {
     protocol_.End();
     call_->stream->Finish(&call_->status, Tag(kEnd));
   }
+}
+
+void RingStream::Hear() {
+  heard_ = std::chrono::steady_clock::now();
+  asked_ = Time::max();
 }
 
 void RingStream::Write() {
@@ -154,13 +165,10 @@ void RingStream::NoteProgress(Time now) {
   durable_rows_ = durable_rows;
 }
 
-RingStream::Time::duration RingStream::Unanswered(Time now) const {
-  const Time::duration since = ring_->unanswered_since.load(std::memory_order_relaxed);
-  return since == Time::duration() ? since : now.time_since_epoch() - since;
-}
-
 void RingStream::Advance(Time now, bool urgent) {
   NoteProgress(now);
+  const bool asks = protocol_.AwaitsAck() || update_ != nullptr || finish_ != nullptr;
+  if (asks && asked_ == Time::max()) asked_ = now;
   if (!attached() || health_ != Health::kGood || finished()) return;
   if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
   if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);
@@ -187,6 +195,7 @@ void RingStream::StartUpdate(const v1::UpdateRequest& request) {
 void RingStream::OnUpdate() {
   const grpc::Status status = update_->status;
   update_.reset();
+  if (IsAnswer(status)) Hear();
   Report("the daemon refused an update", status);
   protocol_.OnUpdate(std::chrono::steady_clock::now(), CodeOf(status));
 }
@@ -202,15 +211,13 @@ void RingStream::StartFinish(const v1::FinishRequest& request) {
 void RingStream::OnFinish() {
   const grpc::Status status = finish_->status;
   finish_.reset();
+  if (IsAnswer(status)) Hear();
   Report("the daemon refused the end of the run", status);
   protocol_.OnFinish(std::chrono::steady_clock::now(), CodeOf(status));
 }
 
 void RingStream::Report(const char* what, const grpc::Status& status) {
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return Fail(Health::kLost, Describe(what, status));
-  }
-  if (status.ok() || IsLost(status) || health_ != Health::kGood) return;
+  if (status.ok() || !IsAnswer(status) || health_ != Health::kGood) return;
   run_->SetLastError(Describe(what, status));
 }
 

@@ -67,8 +67,10 @@ class RingStream : public CallListener {
   // stream.
   bool received_message() const { return received_message_; }
   Time attach_time() const { return attach_time_; }
-  // How long the daemon has answered nothing of what it must answer.
-  Time::duration Unanswered(Time now) const;
+  // Something was asked of the daemon before `time`, and no answer of any kind has come since.
+  bool WaitsSince(Time time) const { return asked_ < time; }
+  // When the daemon last answered; at first, when the connection was made.
+  Time heard() const { return heard_; }
 
   const std::shared_ptr<StreamedRun>& run() const { return run_; }
   const std::shared_ptr<Ring>& ring() const { return ring_; }
@@ -97,12 +99,13 @@ class RingStream : public CallListener {
   void WriteHello();
   void GiveUp(const std::string& damage);
   void NoteProgress(Time now);
+  void Hear();
   void StartUpdate(const v1::UpdateRequest& request);
   void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);
   void OnFinish();
-  // Reports to the run why the daemon refused a unary call. A lost connection is not a refusal. A
-  // call without an answer counts as a lost connection.
+  // Reports to the run why the daemon refused a unary call. A lost connection is not a
+  // refusal, and a call without an answer is not one either.
   void Report(const char* what, const grpc::Status& status);
 
   const std::shared_ptr<StreamedRun> run_;
@@ -118,6 +121,8 @@ class RingStream : public CallListener {
   std::unique_ptr<Unary<v1::UpdateReply>> update_;
   std::unique_ptr<Unary<v1::FinishReply>> finish_;
   Time attach_time_;
+  Time heard_;
+  Time asked_ = Time::max();
   Health health_ = Health::kGood;
   std::string error_;
   bool cancelled_ = false;  // start no further operation

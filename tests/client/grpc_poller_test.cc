@@ -21,6 +21,9 @@ class GrpcPollerTest : public ::testing::Test {
     grpc_init();
     grpc_shutdown();
     poller_ = FindGrpcPoller();
+    if (GrpcLeavesPoller()) {
+      ASSERT_TRUE(poller_.has_value());
+    }
     SKIP_WITHOUT(poller_.has_value(), "a gRPC that leaves its epoll set open, such as 1.51");
   }
 
@@ -54,16 +57,6 @@ TEST_F(GrpcPollerTest, ChildsSetHasOnlyItsOwnEvents) {
             0);
   EXPECT_TRUE(Wakes());
   EXPECT_FALSE(Wakes());  // not the child's
-}
-
-TEST_F(GrpcPollerTest, ClosedDescriptorsAreNotReplaced) {
-  for (const int fd : {poller_->epoll_fd, poller_->wakeup_fd}) {
-    EXPECT_EQ(InChild([&] {
-                close(fd);
-                return !ReplaceGrpcPoller(*poller_);
-              }),
-              0);
-  }
 }
 
 }  // namespace

@@ -1,17 +1,24 @@
 #include "client/base/grpc_use.h"
 
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
+#include <latch>
 #include <thread>
 
 namespace ranklog::internal {
 namespace {
 
 using std::chrono::milliseconds;
+
+void UseGrpc() {
+  WillUseGrpc();
+  grpc_init();
+  grpc_shutdown();
+}
 
 // Returns MayUseGrpc() in a child that is forked now.
 bool ChildMayUseGrpc() {
@@ -25,31 +32,28 @@ bool ChildMayUseGrpc() {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// A thread that is marked itself, because a marked thread started it, as gRPC does.
+// A thread that is marked itself, because a marked thread started it, as gRPC does. It ends after
+// End().
 class MarkedThread {
  public:
-  explicit MarkedThread(milliseconds lifetime) {
+  MarkedThread() {
     const MarksNewThreads marks;
-    outer_ = std::thread([this, lifetime] {
-      inner_ = std::thread([this, lifetime] {
-        std::this_thread::sleep_for(lifetime);
-        ended_ = true;
-      });
-    });
+    outer_ = std::thread([this] { inner_ = std::thread([this] { end_.wait(); }); });
   }
   ~MarkedThread() {
     outer_.join();
     inner_.join();
   }
-  bool ended() const { return ended_; }
+  void End() { end_.count_down(); }
+  bool ended() const { return end_.try_wait(); }
 
  private:
-  std::atomic<bool> ended_ = false;
+  std::latch end_{1};
   std::thread outer_, inner_;
 };
 
 // Each test is a process of its own, in which only we use gRPC.
-[[noreturn]] void End() { _exit(::testing::Test::HasFailure() ? 1 : 0); }
+[[noreturn]] void EndTest() { _exit(::testing::Test::HasFailure() ? 1 : 0); }
 
 class GrpcUseTest : public ::testing::Test {
  protected:
@@ -58,44 +62,51 @@ class GrpcUseTest : public ::testing::Test {
 
 TEST_F(GrpcUseTest, ForkWaitsForMarkedThreads) {
   const auto test = [] {
-    WillUseGrpc();
-    const MarkedThread thread(milliseconds(200));
-    PrepareGrpcForFork(/*closed=*/true);
+    UseGrpc();
+    MarkedThread thread;
+    std::thread later([&] {
+      std::this_thread::sleep_for(milliseconds(200));
+      thread.End();
+    });
+    PrepareGrpcForFork(/*closed=*/true, std::chrono::minutes(1));
     EXPECT_TRUE(thread.ended());
     EXPECT_TRUE(ChildMayUseGrpc());
-    End();
+    later.join();
+    EndTest();
   };
   EXPECT_EXIT(test(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(GrpcUseTest, ForkDoesNotWaitForOtherThreads) {
   const auto test = [] {
-    WillUseGrpc();
+    UseGrpc();
     std::thread([] { std::this_thread::sleep_for(std::chrono::hours(1)); }).detach();
     const auto start = std::chrono::steady_clock::now();
-    PrepareGrpcForFork(/*closed=*/true);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(900));
+    PrepareGrpcForFork(/*closed=*/true, std::chrono::hours(1));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
     EXPECT_TRUE(ChildMayUseGrpc());
-    End();
+    EndTest();
   };
   EXPECT_EXIT(test(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(GrpcUseTest, ChildOfProcessWithGrpcThreadMayNotUseIt) {
   const auto test = [] {
-    WillUseGrpc();
-    {
-      const MarkedThread thread(milliseconds(2000));
-      PrepareGrpcForFork(/*closed=*/true);
-      EXPECT_FALSE(thread.ended());
-      EXPECT_FALSE(ChildMayUseGrpc());
-    }
-    PrepareGrpcForFork(/*closed=*/true);
+    UseGrpc();
+    MarkedThread thread;
+    PrepareGrpcForFork(/*closed=*/true, milliseconds(100));
+    EXPECT_FALSE(ChildMayUseGrpc());
+    thread.End();
+    PrepareGrpcForFork(/*closed=*/true, std::chrono::minutes(1));
     EXPECT_TRUE(ChildMayUseGrpc());
     PrepareGrpcForFork(/*closed=*/false);
     EXPECT_FALSE(ChildMayUseGrpc());
     EXPECT_TRUE(MayUseGrpc());
-    End();
+    // The threads are missing in a grandchild too, and the locks that they held are not free.
+    BeginGrpcInChild();
+    PrepareGrpcForFork(/*closed=*/true);
+    EXPECT_FALSE(ChildMayUseGrpc());
+    EndTest();
   };
   EXPECT_EXIT(test(), ::testing::ExitedWithCode(0), "");
 }

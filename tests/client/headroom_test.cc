@@ -65,7 +65,7 @@ rlim_t UsedBytes() {
       free(memory);
     });
   }
-  if (reserved) ReserveArenas();
+  if (reserved && !ReserveArenas().ok()) _exit(102);
   SetLimit(UsedBytes());
   full.count_down();
   for (std::thread& thread : threads) thread.join();
