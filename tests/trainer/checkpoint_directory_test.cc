@@ -172,13 +172,15 @@ TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
 
 TEST_F(CheckpointDirectoryTest, WaitsForLockOfEndingTraining) {
   std::filesystem::create_directories(path_);
-  // Ends during the wait.
   ranklog::testing::ChildProcess other(
-      {"flock", path_ + "/.lock", "sh", "-c", "echo locked; sleep 1.5"});
+      {"flock", "--no-fork", path_ + "/.lock", "sh", "-c", "echo locked; exec sleep 1000"});
   ASSERT_TRUE(ranklog::testing::WaitFor([&] { return other.Output() == "locked\n"; }));
   std::string said;
-  EXPECT_OK(
-      CheckpointDirectory::Open(path_, 1, [&](const std::string& text) { said += text; }).status());
+  const auto report = [&](const std::string& text) {
+    said += text;
+    other.Signal(SIGKILL);
+  };
+  EXPECT_OK(CheckpointDirectory::Open(path_, 1, report).status());
   EXPECT_THAT(said, AllOf(HasSubstr("waiting up to 10s"), HasSubstr(path_)));
 }
 

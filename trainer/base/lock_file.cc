@@ -5,25 +5,28 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace ranklog::trainer {
 
-absl::StatusOr<LockFile> LockFile::Open(const std::string& directory) {
-  std::string path = absl::StrCat(directory, "/.lock");
+absl::StatusOr<LockFile> LockFile::Open(std::string directory) {
+  const std::string path = absl::StrCat(directory, "/.lock");
   // NFS locks only files that are open for writing. The file of another user may be readable only,
   // which is enough on a local disk.
   int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0 && errno == EACCES) fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  return LockFile(std::move(path), fd);
+  return LockFile(std::move(directory), fd);
 }
 
-LockFile::LockFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+LockFile::LockFile(std::string directory, int fd) : directory_(std::move(directory)), fd_(fd) {}
 LockFile::LockFile(LockFile&& other) noexcept
-    : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+    : directory_(other.directory_),
+      fd_(std::exchange(other.fd_, -1)),
+      of_directory_(other.of_directory_) {}
 
 LockFile::~LockFile() {
   if (fd_ >= 0) close(fd_);
@@ -33,7 +36,17 @@ absl::Status LockFile::Lock(int operation) {
   while (flock(fd_, operation) != 0) {
     const int error = errno;
     if (error == EINTR) continue;
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot lock ", path_));
+    if (error == EWOULDBLOCK) {
+      return absl::UnavailableError(absl::StrCat("another process has locked ", directory_));
+    }
+    const int directory =
+        of_directory_ ? -1 : open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot lock ", directory_, ": ", std::strerror(error)));
+    }
+    close(std::exchange(fd_, directory));
+    of_directory_ = true;
   }
   return absl::OkStatus();
 }
