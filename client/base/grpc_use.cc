@@ -20,6 +20,8 @@
 namespace ranklog::internal {
 namespace {
 
+constexpr int kMostUnsure = 20;
+
 constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
 
 // The mark of a thread is its signal mask, which new threads inherit: all signals but SIGTRAP, which
@@ -37,9 +39,11 @@ std::optional<GrpcPoller> poller;
 std::atomic<bool> may_have_poller = true;  // look for it at the next fork
 
 enum class Threads {
-  kNone,     // no marked thread runs
-  kSome,     // one runs, or may soon have the mark
-  kUnsure,   // none was found, but a thread has ended meanwhile, which may have started another
+  kNone,  // no marked thread runs
+  kSome,  // one runs, or may soon have the mark
+  // None was found, but a thread has ended meanwhile. It may have started another, and the kernel
+  // may have ended the list there.
+  kUnsure,
   kUnknown,  // /proc cannot be read
 };
 
@@ -68,9 +72,9 @@ Threads Examine(int tasks, const char* number) {
   const char* const line = strstr(text, "\nSigBlk:");
   if (line == nullptr) return Threads::kUnknown;
   const uint64_t blocked = strtoull(line + strlen("\nSigBlk:"), nullptr, 16);
-  // glibc blocks all 64 signals while a thread starts another, or starts itself.
-  const bool starts = (blocked & Bit(33)) != 0;
-  return starts || (blocked & ~kUnblockable) == kMark ? Threads::kSome : Threads::kNone;
+  // glibc blocks its own signals while a thread starts another, starts itself, or ends.
+  const bool changes = (blocked & (Bit(32) | Bit(33))) != 0;
+  return changes || (blocked & ~kUnblockable) == kMark ? Threads::kSome : Threads::kNone;
 }
 
 // Of all threads.
@@ -94,14 +98,15 @@ Threads Examine() {
 // False: gRPC is not down after `patience`, or that cannot be known.
 bool AwaitGrpcEnd(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  int unsure = 0;
+  int unsure = 0;  // in a row
   while (true) {
     const bool up = grpc_is_initialized() != 0;
     const Threads threads = up || !threads_may_run ? Threads::kNone : Examine();
     if (threads == Threads::kUnknown) return false;
-    // Not more often, because the program may start and end threads all the time.
-    if (threads == Threads::kUnsure && ++unsure < 4) continue;
-    if (!up && threads != Threads::kSome) break;
+    unsure = threads == Threads::kUnsure ? unsure + 1 : 0;
+    // The program may start and end threads all the time.
+    const bool none = threads == Threads::kNone || unsure == kMostUnsure;
+    if (!up && none) break;
     if (std::chrono::steady_clock::now() >= deadline) {
       if (up) grpc_use = GrpcUse::kShared;
       return false;
