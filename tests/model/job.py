@@ -133,6 +133,9 @@ class Maker:
 
     def end_child(self, rank, who):
         self.children[rank] -= 1
+        # The daemon takes what is left in the child's ring at some later time, after values that others set meanwhile.
+        if (rank, who["child"], None) in self.setters.values():
+            self.act(rank, op="settle")
         op = self.rng.choice(["finish", "exit", "crash"])
         self.act(rank, **who, op=op, code=0)
         if op == "finish":
