@@ -53,8 +53,9 @@ bool IsOpenAs(int fd, const char* kind) {
          memcmp(target, kind, static_cast<size_t>(size)) == 0;
 }
 
-// The wakeup of gRPC's poller in the epoll set `fd`, if it is that of gRPC.
-std::optional<GrpcPoller> ReadSet(int fd) {
+// The first wakeup in the epoll set `fd` whose data is `accepted`.
+template <typename Accepted>
+std::optional<GrpcPoller> ReadSet(int fd, const Accepted& accepted) {
   char path[64];
   snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", fd);
   FILE* const info = fopen(path, "re");
@@ -66,7 +67,7 @@ std::optional<GrpcPoller> ReadSet(int fd) {
     unsigned events = 0;
     unsigned long long data = 0;
     if (sscanf(line, "tfd: %d events: %x data: %llx", &wakeup_fd, &events, &data) != 3) continue;
-    if (!IsInGrpc(data) || !IsOpenAs(wakeup_fd, kEventfd)) continue;
+    if (!accepted(data) || !IsOpenAs(wakeup_fd, kEventfd)) continue;
     found = {fd, wakeup_fd, events, data};
     break;
   }
@@ -83,7 +84,12 @@ bool Move(int from, int to) {
 
 }  // namespace
 
-bool GrpcLeavesPoller() { return atoi(grpc_version_string()) <= kLeavingVersion; }
+bool GrpcLeavesPoller() {
+  if (atoi(grpc_version_string()) > kLeavingVersion) return false;
+  const char* const strategy = getenv("GRPC_POLL_STRATEGY");
+  return strategy == nullptr || strstr(strategy, "all") != nullptr ||
+         strstr(strategy, "epoll") != nullptr;
+}
 
 std::optional<GrpcPoller> FindGrpcPoller() {
   DIR* const fds = opendir("/proc/thread-self/fd");
@@ -91,10 +97,16 @@ std::optional<GrpcPoller> FindGrpcPoller() {
   std::optional<GrpcPoller> found;
   while (const dirent* const entry = found ? nullptr : readdir(fds)) {
     const int fd = atoi(entry->d_name);  // 0 for "." and ".."
-    if (IsOpenAs(fd, kEpoll)) found = ReadSet(fd);
+    if (IsOpenAs(fd, kEpoll)) found = ReadSet(fd, IsInGrpc);
   }
   closedir(fds);
   return found;
+}
+
+bool IsOpen(const GrpcPoller& poller) {
+  if (!IsOpenAs(poller.epoll_fd, kEpoll)) return false;
+  const auto found = ReadSet(poller.epoll_fd, [&](uint64_t data) { return data == poller.data; });
+  return found && found->wakeup_fd == poller.wakeup_fd;
 }
 
 bool ReplaceGrpcPoller(const GrpcPoller& poller) {

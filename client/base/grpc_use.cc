@@ -9,9 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -21,6 +23,7 @@ namespace ranklog::internal {
 namespace {
 
 constexpr int kMostUnsure = 20;
+constexpr std::chrono::milliseconds kSharedPatience{20};
 
 constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
 
@@ -35,6 +38,7 @@ std::atomic<bool> threads_may_run = false;  // of gRPC, for us
 // These change before a fork, or in a child that has one thread.
 bool down_at_fork = true;
 bool may_use_grpc = true;
+bool is_new_child = false;  // it may have closed gRPC's descriptors
 std::optional<GrpcPoller> poller;
 std::atomic<bool> may_have_poller = true;  // look for it at the next fork
 
@@ -46,6 +50,12 @@ enum class Threads {
   kUnsure,
   kUnknown,  // /proc cannot be read
 };
+
+// The names of gRPC 1.51's threads, as the kernel shortens them. At first a thread has that of the
+// sender, which starts it.
+constexpr char kName[] = "Name:\t";
+constexpr const char* kNames[] = {"ranklog\n",         "event_engine\n",    "timer_manager\n",
+                                  "default-executo\n", "resolver-execut\n", "grpc_"};
 
 bool StartsWith(const char* text, const char* prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -66,14 +76,16 @@ Threads Examine(int tasks, const char* number) {
   }
   if (size <= 0) return error == ENOENT || error == ESRCH ? Threads::kUnsure : Threads::kUnknown;
   text[size] = '\0';
-  // The kernel's own threads in this process, which block all signals.
-  if (StartsWith(text, "Name:\tiou-") || StartsWith(text, "Name:\tvhost-")) return Threads::kNone;
   if (strstr(text, "\nThreads:\t0\n") != nullptr) return Threads::kSome;  // it is ending
   const char* const line = strstr(text, "\nSigBlk:");
   if (line == nullptr) return Threads::kUnknown;
   const uint64_t blocked = strtoull(line + strlen("\nSigBlk:"), nullptr, 16);
-  // glibc blocks its own signals while a thread starts another, starts itself, or ends.
-  const bool changes = (blocked & (Bit(32) | Bit(33))) != 0;
+  // glibc blocks its own signals while a thread starts another, starts itself, or ends. Other
+  // threads may block them always, such as that of a timer with SIGEV_THREAD, or those of io_uring.
+  const bool changes = (blocked & (Bit(32) | Bit(33))) != 0 && StartsWith(text, kName) &&
+                       std::any_of(std::begin(kNames), std::end(kNames), [&](const char* name) {
+                         return StartsWith(text + strlen(kName), name);
+                       });
   return changes || (blocked & ~kUnblockable) == kMark ? Threads::kSome : Threads::kNone;
 }
 
@@ -125,7 +137,9 @@ bool IsDown(std::chrono::milliseconds patience) {
     case GrpcUse::kOurs:
       return AwaitGrpcEnd(patience);
     case GrpcUse::kShared:
-      break;
+      if (!AwaitGrpcEnd(std::min(patience, kSharedPatience))) return false;
+      grpc_use = GrpcUse::kOurs;
+      return true;
   }
   return false;
 }
@@ -154,15 +168,26 @@ MarksNewThreads::~MarksNewThreads() { pthread_sigmask(SIG_SETMASK, &before_, nul
 
 void PrepareGrpcForFork(bool closed, std::chrono::milliseconds patience) {
   down_at_fork = may_use_grpc && closed && IsDown(patience);
-  if (!down_at_fork || poller || !may_have_poller) return;
-  poller = FindGrpcPoller();
-  const bool used = grpc_use.load() != GrpcUse::kNone;
-  if (used && !poller && GrpcLeavesPoller()) down_at_fork = false;
-  may_have_poller = !used || !down_at_fork;
+  if (!down_at_fork) return;
+  if (poller) {
+    down_at_fork = IsOpen(*poller);
+  } else if (may_have_poller) {
+    poller = FindGrpcPoller();
+    const bool used = grpc_use.load() != GrpcUse::kNone;
+    if (used && !poller && GrpcLeavesPoller()) down_at_fork = false;
+    may_have_poller = !used || !down_at_fork;
+  }
 }
 
-void BeginGrpcInChild() { may_use_grpc = down_at_fork && (!poller || ReplaceGrpcPoller(*poller)); }
+void BeginGrpcInChild() {
+  may_use_grpc = down_at_fork && (!poller || ReplaceGrpcPoller(*poller));
+  is_new_child = true;
+}
 
-bool MayUseGrpc() { return may_use_grpc; }
+bool MayUseGrpc() {
+  if (is_new_child && may_use_grpc && poller) may_use_grpc = IsOpen(*poller);
+  is_new_child = false;
+  return may_use_grpc;
+}
 
 }  // namespace ranklog::internal

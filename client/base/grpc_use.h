@@ -33,16 +33,16 @@ class MarksNewThreads {
 
 // Call this before a fork, on the thread that forks. `closed`: our connections are closed. Then it
 // waits until gRPC is down and its threads have ended, for at most `patience`: a closed channel ends
-// only when gRPC's own threads release it. If gRPC stays up, other code uses it, and the next calls
-// do not wait.
+// only when gRPC's own threads release it. If gRPC stays up, other code may use it, and the next calls
+// wait 20 ms at most.
 void PrepareGrpcForFork(bool closed,
                         std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
 
 // Called by the fork handler in the child, while it has one thread.
 void BeginGrpcInChild();
 
-// False in a child if gRPC was not down at the fork, or if its parent may not use gRPC. For the
-// sender's thread.
+// False in a child if gRPC was not down at the fork, if the child has closed gRPC's descriptors, or
+// if its parent may not use gRPC. For the sender's thread.
 bool MayUseGrpc();
 
 }  // namespace ranklog::internal

@@ -21,7 +21,7 @@ constexpr milliseconds kMaxBackOff{5000};
 // A daemon that takes longer has hung. Each new connection gets twice the time of the last one: a
 // stopped daemon keeps all of them in its queue.
 constexpr milliseconds kFirstAnswer{10'000}, kLongestFirstAnswer{300'000};
-// Between two ticks. After a longer pause, such as SIGSTOP, the answers may wait in the socket.
+// Of ticks, beyond the flush interval. After a longer pause, such as SIGSTOP, the answers may wait in the socket.
 constexpr seconds kPause{2};
 constexpr seconds kRefusedRetry{5};
 constexpr seconds kDaemonStart{10};          // between two attempts to start a daemon
@@ -316,7 +316,7 @@ void Endpoint::SetAside(RingStream* stream, Time now) {
 void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hurry) {
   Time now = Clock::now();
   if (connection_ == nullptr && (urgent || now >= next_attempt_)) TryConnect(now);
-  if (now - last_tick_ > kPause) heard_ = now;
+  if (now - last_tick_ > flush_interval() + kPause) heard_ = now;
   last_tick_ = now;
   if (connection_ == nullptr || !HasRoom()) return;
   // An idle connection is polled only once per kIdlePoll.

@@ -33,8 +33,6 @@ constexpr uint64_t kMemory = 32 << 20;
 // A row exists in its batch, in the serialized message, and in gRPC's slices.
 constexpr uint64_t kCopies = 4;
 
-std::atomic<uint64_t> reserved_arenas = 0;  // malloc() keeps them, also in a forked child
-
 rlim_t Limit(decltype(RLIMIT_AS) resource) {
   rlimit limit{};
   return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
@@ -93,9 +91,7 @@ absl::Status HasRoomToConnect() {
   if (!descriptors.ok()) return descriptors;
   const rlim_t limit = Limit(RLIMIT_STACK);
   const uint64_t stack = limit == RLIM_INFINITY ? kUnlimitedStack : limit;
-  const uint64_t threads = GrpcThreads();
-  const uint64_t arenas = threads - std::min<uint64_t>(threads, reserved_arenas);
-  return HasMemory(kMemory + threads * stack + arenas * kArena);
+  return HasMemory(kMemory + GrpcThreads() * (stack + kArena));
 }
 
 absl::Status ReserveArenas() {
@@ -131,9 +127,7 @@ absl::Status ReserveArenas() {
   may_end = true;
   event.NotifyAll();
   for (std::thread& thread : threads) thread.join();
-  const bool all = allocated == GrpcThreads();
-  reserved_arenas = all ? GrpcThreads() : 0;
-  if (all) return absl::OkStatus();
+  if (allocated == GrpcThreads()) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "too little memory: only ", allocated.load(), " of ", GrpcThreads(),
       " threads could be started for the connection; raise the limit (ulimit -v, ulimit -u)"));

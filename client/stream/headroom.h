@@ -23,7 +23,7 @@ absl::Status HasRoomToConnect();
 // thread of gRPC makes its first allocation seconds after the connection, when the trainer may have
 // used up its limit. This function creates the arenas now and leaves them to the next threads that
 // allocate. Does nothing if memory has no limit.
-//   kResourceExhausted   not all threads and arenas could be made, so gRPC must not start any
+//   kResourceExhausted   a thread could not start or allocate, so gRPC must not start any
 absl::Status ReserveArenas();
 
 // OK: messages with `bytes` of rows can be sent and answered. Costs a system call if the address

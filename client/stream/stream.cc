@@ -17,8 +17,10 @@ bool IsLost(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::CANCELLED;
 }
 
+// Also UNAVAILABLE may come from the daemon, whose disk is full.
 bool IsAnswer(const grpc::Status& status) {
-  return !IsLost(status) && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+  return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
+         status.error_code() != grpc::StatusCode::CANCELLED;
 }
 
 // Both enumerations use the same numbers.
@@ -217,7 +219,7 @@ void RingStream::OnFinish() {
 }
 
 void RingStream::Report(const char* what, const grpc::Status& status) {
-  if (status.ok() || !IsAnswer(status) || health_ != Health::kGood) return;
+  if (status.ok() || IsLost(status) || !IsAnswer(status) || health_ != Health::kGood) return;
   run_->SetLastError(Describe(what, status));
 }
 
