@@ -68,7 +68,12 @@ TEST_F(LockFileTest, MissingDirectoryErrorNamesFile) {
 // A cache that several users share.
 TEST_F(LockFileTest, TakesLockOfFileOfOtherUser) {
   SKIP_WITHOUT(geteuid() == 0, "root, who can act as another user");
-  std::ofstream(dir_.File(".lock")).close();
+  // Whoever may write to the directory may lock for writing.
+  ASSERT_EQ(chmod(dir_.path().c_str(), 0770), 0);
+  ASSERT_OK(LockFile::Open(dir_.path()).status());
+  struct stat status {};
+  ASSERT_EQ(stat(dir_.File(".lock").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0660);
   ASSERT_EQ(chmod(dir_.File(".lock").c_str(), 0644), 0);
   ASSERT_EQ(chmod(dir_.path().c_str(), 0777), 0);
   ASSERT_EQ(seteuid(65534), 0);

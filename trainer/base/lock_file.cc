@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,9 +15,14 @@ namespace ranklog::trainer {
 
 absl::StatusOr<LockFile> LockFile::Open(std::string directory) {
   const std::string path = absl::StrCat(directory, "/.lock");
-  // NFS locks only files that are open for writing. The file of another user may be readable only,
-  // which is enough on a local disk.
-  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  // NFS locks only files that are open for writing. So whoever may write to the directory may write
+  // to the file. A file that is readable only is enough on a local disk.
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  struct stat status {};
+  if (fd >= 0 && stat(directory.c_str(), &status) == 0) {
+    static_cast<void>(fchmod(fd, status.st_mode & 0666));
+  }
+  if (fd < 0 && errno == EEXIST) fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0 && errno == EACCES) fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   return LockFile(std::move(directory), fd);
@@ -39,8 +45,11 @@ absl::Status LockFile::Lock(int operation) {
     if (error == EWOULDBLOCK) {
       return absl::UnavailableError(absl::StrCat("another process has locked ", directory_));
     }
-    const int directory =
-        of_directory_ ? -1 : open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool no_locks =
+        error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+    const int directory = of_directory_ || !no_locks
+                              ? -1
+                              : open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("cannot lock ", directory_, ": ", std::strerror(error)));
