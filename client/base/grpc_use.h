@@ -4,8 +4,6 @@
 #ifndef CLIENT_BASE_GRPC_USE_H_
 #define CLIENT_BASE_GRPC_USE_H_
 
-#include <signal.h>
-
 #include <chrono>
 
 namespace ranklog::internal {
@@ -14,22 +12,8 @@ namespace ranklog::internal {
 // unless the library has a gRPC of its own (RANKLOG_PORTABLE).
 void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
 
-// Call this before a connection is made. Silences gRPC if it is the library's own.
+// Call this before a connection is made, with a MarksNewThreads. Silences gRPC if it is the library's own.
 void WillUseGrpc();
-
-// Marks the threads that the calling thread starts while it has this object, and the threads that
-// those start. Have one during each use of gRPC, so that a fork can wait for gRPC's threads. It also
-// blocks the signals of the calling thread, apart from SIGTRAP.
-class MarksNewThreads {
- public:
-  MarksNewThreads();
-  ~MarksNewThreads();
-  MarksNewThreads(const MarksNewThreads&) = delete;
-  MarksNewThreads& operator=(const MarksNewThreads&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // Call this before a fork, on the thread that forks. `closed`: our connections are closed. Then it
 // waits until gRPC is down and its threads have ended, for at most `patience`: a closed channel ends

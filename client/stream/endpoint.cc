@@ -21,7 +21,8 @@ constexpr milliseconds kMaxBackOff{5000};
 // A daemon that takes longer has hung. Each new connection gets twice the time of the last one: a
 // stopped daemon keeps all of them in its queue.
 constexpr milliseconds kFirstAnswer{10'000}, kLongestFirstAnswer{300'000};
-// Of ticks, beyond the flush interval. After a longer pause, such as SIGSTOP, the answers may wait in the socket.
+// If two ticks are further apart than the flush interval and this, the process was stopped, and the
+// answers may wait in the socket.
 constexpr seconds kPause{2};
 constexpr seconds kRefusedRetry{5};
 constexpr seconds kDaemonStart{10};          // between two attempts to start a daemon

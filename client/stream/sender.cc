@@ -11,6 +11,7 @@
 #include <new>
 
 #include "client/base/grpc_use.h"
+#include "client/base/marked_threads.h"
 #include "client/base/uncancelled.h"
 
 namespace ranklog::internal {

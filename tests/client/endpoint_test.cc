@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/client/fake_ingest.h"
@@ -49,6 +51,12 @@ class EndpointTest : public ::testing::Test {
     ring_ = std::make_shared<Ring>(*std::move(spool));
   }
 
+  // A row that the daemon must acknowledge.
+  void LogRow() {
+    const Metric row[] = {{"loss", 0.5}};
+    ASSERT_EQ(ring_->writer.Write(row, RowStep::Taken(0)), WriteResult::kTaken);
+  }
+
   static void Tick(Endpoint* endpoint) {
     endpoint->Tick(steady_clock::now() + milliseconds(20), /*urgent=*/true, [] { return false; });
   }
@@ -65,8 +73,7 @@ TEST_F(EndpointTest, ConnectsAgainIfNoAnswerComes) {
   daemon_.HoldAcks(true);
   Endpoint endpoint("unix:" + socket_, milliseconds(200));
   endpoint.Add(run_, ring_);
-  const Metric row[] = {{"loss", 0.5}};
-  ASSERT_EQ(ring_->writer.Write(row, RowStep::Taken(0)), WriteResult::kTaken);
+  LogRow();
   bool reported = false;
   EXPECT_TRUE(testing::WaitFor([&] {
     Tick(&endpoint);
@@ -77,6 +84,52 @@ TEST_F(EndpointTest, ConnectsAgainIfNoAnswerComes) {
   EXPECT_GE(daemon_.attaches(), 2);
   EXPECT_EQ(daemon_.row_count(), 1u);
   EXPECT_EQ(daemon_.error(), "");
+}
+
+TEST_F(EndpointTest, AnyAnswerKeepsConnection) {
+  daemon_.HoldAcks(true);
+  auto spool = Spool::Create({dir_.path(), v1::kMinRingBytes}, v1::Hello());
+  ASSERT_TRUE(spool.ok()) << spool.status();
+  const auto other = std::make_shared<Ring>(*std::move(spool));
+  Endpoint endpoint("unix:" + socket_, std::chrono::seconds(1));
+  endpoint.Add(run_, ring_);
+  endpoint.Add(run_, other);
+  EXPECT_TRUE(testing::WaitFor([&] {
+    Tick(&endpoint);
+    return ring_->attached.load() && other->attached.load();
+  }));
+  LogRow();
+  const auto end = steady_clock::now() + milliseconds(2500);
+  for (uint64_t updates = 1; steady_clock::now() < end; ++updates) {
+    v1::Update update;
+    update.mutable_config();
+    ASSERT_EQ(other->writer.WriteControl(update.SerializeAsString()), WriteResult::kTaken);
+    EXPECT_TRUE(testing::WaitFor([&] {
+      Tick(&endpoint);
+      return other->durable_controls == updates;
+    }));
+  }
+  EXPECT_EQ(daemon_.attaches(), 2);  // one for each ring
+  EXPECT_TRUE(testing::WaitFor([&] {
+    Tick(&endpoint);
+    return daemon_.attaches() > 2;
+  }));
+}
+
+// As by SIGSTOP. The answers may wait in the socket.
+TEST_F(EndpointTest, PauseOfProcessIsNotSilenceOfDaemon) {
+  daemon_.HoldAcks(true);
+  Endpoint endpoint("unix:" + socket_, milliseconds(1000));
+  endpoint.Add(run_, ring_);
+  LogRow();
+  EXPECT_TRUE(testing::WaitFor([&] {
+    Tick(&endpoint);
+    return daemon_.row_count() == 1;
+  }));
+  std::this_thread::sleep_for(run_->settings().flush_interval + milliseconds(2100));
+  Tick(&endpoint);
+  EXPECT_EQ(run_->connection_error(), "");
+  EXPECT_EQ(daemon_.attaches(), 1);
 }
 
 TEST_F(EndpointTest, KeepsConnectionWhileNothingIsAwaited) {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "client/base/grpc_poller.h"
+#include "client/base/marked_threads.h"
 #include "tests/support/absent.h"
 
 namespace ranklog::internal {

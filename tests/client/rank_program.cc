@@ -98,14 +98,17 @@ int PollsBesideChild(ranklog::Run& run) {
   int to_parent[2], to_child[2];
   if (pipe(to_parent) != 0 || pipe(to_child) != 0) return 12;
   char byte = 0;
+  const auto log = [&] {
+    return LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
+  };
+  if (!log()) return 14;  // so that gRPC has a set at the fork
   const pid_t child = fork();
   if (child == 0) {
     close(to_child[1]);
-    const bool durable = LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
-    if (!durable || write(to_parent[1], &byte, 1) != 1) _exit(11);
+    if (!log() || write(to_parent[1], &byte, 1) != 1) _exit(11);
     _exit(read(to_child[0], &byte, 1) == 0 ? 0 : 13);  // until the parent has looked
   }
-  const bool durable = LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
+  const bool durable = log();
   close(to_parent[1]);
   const bool child_connected = read(to_parent[0], &byte, 1) == 1;
   long most = 0;
