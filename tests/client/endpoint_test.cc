@@ -86,6 +86,18 @@ TEST_F(EndpointTest, ConnectsAgainIfNoAnswerComes) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
+TEST_F(EndpointTest, AcknowledgementsKeepConnection) {
+  Endpoint endpoint("unix:" + socket_, std::chrono::seconds(1));
+  endpoint.Add(run_, ring_);
+  const auto end = steady_clock::now() + milliseconds(2500);
+  while (steady_clock::now() < end) {
+    LogRow();
+    Tick(&endpoint);
+  }
+  EXPECT_GT(daemon_.row_count(), 1u);
+  EXPECT_EQ(daemon_.attaches(), 1);
+}
+
 TEST_F(EndpointTest, AnyAnswerKeepsConnection) {
   daemon_.HoldAcks(true);
   auto spool = Spool::Create({dir_.path(), v1::kMinRingBytes}, v1::Hello());
