@@ -1,7 +1,7 @@
 // The epoll set that gRPC polls. gRPC 1.51 makes it once in a process, and never closes it (see
 // shutdown_engine in ev_epoll1_linux.cc). So a forked child inherits it, even if gRPC was shut down.
 // If both processes used gRPC, each would take events from the other, with pointers into the other's
-// memory. Newer versions leave none behind.
+// memory. A newer version may leave none behind.
 //
 // Nothing here throws, because fork handlers call it.
 
