@@ -177,6 +177,19 @@ TEST_F(LogTest, ThreadsShareTheOpenStep) {
   EXPECT_THAT(steps, UnorderedElementsAre(7, 7, 8));
 }
 
+TEST_F(LogTest, RowWithoutStepClosesItsStep) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}}, 4));
+  EXPECT_TRUE(run.Log({{"b", 1}}, 4));
+  EXPECT_TRUE(run.Log({{"c", 1}}));
+  EXPECT_FALSE(run.Log({{"d", 1}}, 4));
+  EXPECT_EQ(run.stats().lost_step_behind, 1u);
+  EXPECT_TRUE(run.Log({{"d", 1}}, 5));
+  std::vector<int64_t> steps;
+  for (const FileRow& row : Ring().rows) steps.push_back(row.step);
+  EXPECT_THAT(steps, ElementsAre(4, 4, 4, 5));
+}
+
 TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {
   auto run = Init(MakeSettings());
   EXPECT_FALSE(run.Log({{"", 1}}));

@@ -157,9 +157,10 @@ class Model:
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
         # run.h: "With a step: the steps of a thread never decrease. A row with the same step merges into it; a row with a smaller
-        # step is refused." spool_placement.md: "If the thread logs a smaller step than the last one in the ring, it gets another ring". run.h: "Without
-        # a step: the row merges into the open step, which is the largest step that any thread has given. It also closes that step
-        # for rows without a step." "The threads of a process and its forked children share the open step."
+        # step is refused. So is a row with the same step if the thread has logged a row without a step since, because that row closes its step."
+        # spool_placement.md: "If the thread logs a smaller step than the last one in the ring, it gets another ring". run.h: "Without a step: the row
+        # merges into the open step, which is the largest step that any thread has given. It also closes that step: the next row without a step takes
+        # the next one." "The threads of a process and its forked children share the open step."
         step = act.get("step", process.open)
         if ring.least_of_thread() <= step < ring.least:
             ring = self.other_ring(process, (act.get("child"), act.get("thread", 0)), step)

@@ -26,7 +26,7 @@ struct Stats {
   uint64_t lost_ring_full = 0;
   // A key or a value cannot be logged, or a signal handler called Log() during another call.
   uint64_t lost_invalid = 0;
-  uint64_t lost_step_behind = 0;   // the step was below the last one of its thread
+  uint64_t lost_step_behind = 0;   // the step was below the last one of its thread, or closed by it
   uint64_t lost_too_large = 0;     // the row was larger than half of the spool
   uint64_t lost_after_finish = 0;  // Finish() had been called
 
@@ -140,15 +140,16 @@ class RANKLOG_EXPORT Run {
   // it. So give the steps if the rows of several ranks must have equal steps.
   //
   // With a step: the steps of a thread never decrease. A row with the same step merges into it; a
-  // row with a smaller step is refused. Rows of several threads at one step are joined like rows of
-  // several ranks, however far one thread is ahead. If a thread logs nothing while others continue,
-  // its steps wait for one second. The wait is 30 s if that thread has once logged a smaller step
-  // than the others had one second before. Rows for a step that is already closed stay in the store
-  // and are counted as late. The same holds for a thread that starts to log when the daemon already
-  // has the other threads' rows.
+  // row with a smaller step is refused. So is a row with the same step if the thread has logged a
+  // row without a step since, because that row closes its step. Rows of several threads at one step
+  // are joined like rows of several ranks, however far one thread is ahead. If a thread logs
+  // nothing while others continue, its steps wait for one second. The wait is 30 s if that thread
+  // has once logged a smaller step than the others had one second before. Rows for a step that is
+  // already closed stay in the store and are counted as late. The same holds for a thread that
+  // starts to log when the daemon already has the other threads' rows.
   //
   // Without a step: the row merges into the open step, which is the largest step that any thread
-  // has given. It also closes that step for rows without a step.
+  // has given. It also closes that step: the next row without a step takes the next one.
   //
   // A key may have several values at one step, in one row or in several. The last value counts,
   // whether it is a number or a string. A row without metrics has the same effects on steps, and
