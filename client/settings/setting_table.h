@@ -5,7 +5,7 @@
 //   rank to node_rank                 from a launcher (environment.h), and checked together
 //   log_strategy, tags, destinations  an enum and lists
 //   rank_statistics                   a small language (rank_statistics.h)
-//   disabled, credentials             from WANDB_MODE and WANDB_API_KEY
+//   credentials                       from WANDB_API_KEY
 //   delivery_timeout                  its variable, RANKLOG_FINISH; its limits are here
 //   run_id, address, base_url         their form (validate.cc); their variables are here
 //   on_message                        set by the program only
@@ -96,12 +96,13 @@ inline std::string TextOf(std::chrono::milliseconds time) { return std::to_strin
 struct FlagSetting {
   bool Settings::*member;
   const char* name;
-  const char* variable;  // 1 or 0, or a word such as yes or off
+  const char* variables[2];  // 1 or 0, or a word such as yes or off; the second may be null
 };
 
 inline constexpr FlagSetting kFlagSettings[] = {
-    {&Settings::start_daemon, "start_daemon", "RANKLOG_START_DAEMON"},
-    {&Settings::quiet, "quiet", "RANKLOG_QUIET"},
+    {&Settings::disabled, "disabled", {"WANDB_DISABLED"}},  // and by WANDB_MODE=disabled
+    {&Settings::start_daemon, "start_daemon", {"RANKLOG_START_DAEMON"}},
+    {&Settings::quiet, "quiet", {"RANKLOG_QUIET", "WANDB_SILENT"}},
 };
 
 }  // namespace ranklog::internal

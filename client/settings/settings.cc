@@ -77,22 +77,36 @@ void ReadFinish(Settings* settings) {
                    settings->delivery_timeout.count() > 0 ? "delivered" : "durable"));
 }
 
-void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
-  const auto text = Variable(flag.variable);
-  if (!text) return;
-  const std::string lower = absl::AsciiStrToLower(*text);
+// The words that W&B's package takes for true and false.
+std::optional<bool> ParseFlag(std::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(absl::string_view(text.data(), text.size()));
   const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
     return std::find(words.begin(), words.end(), lower) != words.end();
   };
-  if (is_one_of({"1", "true", "t", "yes", "y", "on"})) {
-    settings->*flag.member = true;
-  } else if (is_one_of({"0", "false", "f", "no", "n", "off"})) {
-    settings->*flag.member = false;
-  } else {
-    settings->environment_errors.push_back(
-        absl::StrCat(flag.variable, "=", *text, " is unknown; use 1 or 0",
-                     CountsAsUnset(settings->*flag.member ? "1" : "0")));
+  if (is_one_of({"1", "true", "t", "yes", "y", "on"})) return true;
+  if (is_one_of({"0", "false", "f", "no", "n", "off"})) return false;
+  return std::nullopt;
+}
+
+void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
+  for (const char* name : flag.variables) {
+    const auto text = name == nullptr ? std::nullopt : Variable(name);
+    if (!text) continue;
+    if (const auto value = ParseFlag(*text)) {
+      settings->*flag.member = *value;
+    } else {
+      settings->environment_errors.push_back(
+          absl::StrCat(name, "=", *text, " is unknown; use 1 or 0",
+                       CountsAsUnset(settings->*flag.member ? "1" : "0")));
+    }
+    return;
   }
+}
+
+// As in W&B's package, true means auto, and false means unset.
+void ReadResume(Settings* settings) {
+  const auto flag = ParseFlag(settings->resume);
+  if (flag) settings->resume = *flag ? "auto" : "";
 }
 
 void ReadStrategy(Settings* settings) {
@@ -151,11 +165,12 @@ Settings Settings::FromEnvironment() {
   if (const auto list = Variable("RANKLOG_RANK_STATISTICS")) {
     settings.rank_statistics = internal::SplitRankStatistics(*list);
   }
+  ReadResume(&settings);
   ReadStrategy(&settings);
+  for (const internal::FlagSetting& flag : internal::kFlagSettings) ReadFlag(flag, &settings);
   ReadDestinations(&settings);
   internal::ForEachNumberSetting([&](const auto& number) { ReadNumber(number, &settings); });
   ReadFinish(&settings);
-  for (const internal::FlagSetting& flag : internal::kFlagSettings) ReadFlag(flag, &settings);
   internal::ReadRanks(&settings);
   MaskKey(&settings);
   return settings;

@@ -118,7 +118,9 @@ TEST(SettingTableTest, PageAgreesWithTable) {
   });
   for (const internal::FlagSetting& flag : internal::kFlagSettings) {
     const char* const otherwise = Settings().*flag.member ? "default `1`" : "default `0`";
-    EXPECT_THAT(take_row(flag.name), AllOf(HasSubstr(flag.variable), HasSubstr(otherwise)));
+    const std::string second = flag.variables[1] == nullptr ? "" : flag.variables[1];
+    EXPECT_THAT(take_row(flag.name), AllOf(HasSubstr("`" + std::string(flag.variables[0]) + "`"),
+                                           HasSubstr(second), HasSubstr(otherwise)));
   }
   std::vector<std::string> others;  // settings with code of their own
   for (const auto& [name, row] : rows) others.push_back(name);
@@ -140,7 +142,10 @@ TEST(SettingTableTest, HeaderNamesEveryVariable) {
   internal::ForEachNumberSetting([&](const auto& number) {
     if (number.variable != nullptr) expect(number.variable);
   });
-  for (const internal::FlagSetting& flag : internal::kFlagSettings) expect(flag.variable);
+  for (const internal::FlagSetting& flag : internal::kFlagSettings) {
+    const std::string second = flag.variables[1] == nullptr ? "" : flag.variables[1];
+    expect(flag.variables[0] + (second.empty() ? "" : ", " + second));
+  }
 }
 
 }  // namespace

@@ -104,6 +104,37 @@ std::vector<std::string> Destinations(const Settings& settings) {
 }
 
 // A Kubernetes secret ends with a newline. The server decides whether a key is valid.
+// WANDB_DISABLED is a variable of the transformers library.
+TEST_F(SettingsTest, WandbDisabledTurnsLoggingOff) {
+  for (const char* yes : {"true", "TRUE", "1", "on", "yes"}) {
+    const Settings settings = From({{"WANDB_DISABLED", yes}, {"WANDB_MODE", "online"}});
+    EXPECT_TRUE(settings.disabled) << yes;
+    EXPECT_THAT(settings.Validate(), IsEmpty()) << yes;
+  }
+  EXPECT_FALSE(From({{"WANDB_DISABLED", "false"}}).disabled);
+  EXPECT_TRUE(From({{"WANDB_DISABLED", "false"}, {"WANDB_MODE", "disabled"}}).disabled);
+  const Settings wrong = From({{"WANDB_DISABLED", "maybe"}});
+  EXPECT_FALSE(wrong.disabled);
+  EXPECT_THAT(wrong.Validate(), ElementsAre("WANDB_DISABLED=maybe is unknown; use 1 or 0; it "
+                                            "counts as unset (0)"));
+}
+
+TEST_F(SettingsTest, ResumeFlagMeansAuto) {
+  for (const char* name : {"WANDB_RESUME", "RANKLOG_RESUME"}) {
+    for (const char* yes : {"true", "True", "1"}) EXPECT_EQ(From({{name, yes}}).resume, "auto");
+    for (const char* no : {"false", "False", "0"}) EXPECT_EQ(From({{name, no}}).resume, "");
+    EXPECT_EQ(From({{name, "must"}}).resume, "must");
+  }
+}
+
+TEST_F(SettingsTest, WandbSpellingsAreKnown) {
+  for (const char* mode : {"online", "offline", "shared", "disabled", "dryrun", "run"}) {
+    EXPECT_THAT(From({{"WANDB_MODE", mode}}).Validate(), IsEmpty()) << mode;
+  }
+  EXPECT_TRUE(From({{"WANDB_SILENT", "true"}}).quiet);
+  EXPECT_FALSE(From({{"WANDB_SILENT", "true"}, {"RANKLOG_QUIET", "0"}}).quiet);
+}
+
 TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   const Settings settings = From({{"WANDB_API_KEY", " short\n"}, {"WANDB_PROJECT", "gpt "}});
   EXPECT_THAT(settings.Validate(), IsEmpty());

@@ -68,7 +68,8 @@ struct RANKLOG_EXPORT Settings {
   std::vector<std::string> destinations;
   std::string base_url;                            // WANDB_BASE_URL; empty: W&B's public server
   std::map<std::string, std::string> credentials;  // WANDB_API_KEY; sent at attach, never stored
-  bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
+  // WANDB_MODE=disabled or WANDB_DISABLED=true: Log() does nothing and returns true
+  bool disabled = false;
 
   // ---- This process in its job ----
   // All values come from the first launcher of this list whose variables set a rank or a world
@@ -119,7 +120,7 @@ struct RANKLOG_EXPORT Settings {
   // The library prints one line at the start of the run, with its destination, and one at its end.
   // It also prints a line when a problem begins, and when it is over. Rank 0 reports the run; the
   // first rank of each node reports problems. A forked child is silent.
-  bool quiet = false;  // RANKLOG_QUIET=1: no messages
+  bool quiet = false;  // RANKLOG_QUIET, WANDB_SILENT: no messages
   // Receives each line instead of stderr, without the prefix "ranklog: ". Called on the library's
   // background thread, which sends nothing until the call returns. It may call Log() and stats(),
   // but no other function of a run. Exceptions that it throws are dropped.
