@@ -45,6 +45,12 @@ std::string DeriveRunId(const Settings& settings) {
       absl::StrCat(host.value_or(""), "/", Variable("MASTER_PORT").value_or(""), "/", elastic));
 }
 
+// The tasks of a Slurm job array are one group, because each is a job of its own.
+std::string DeriveGroup(const std::string& run_id) {
+  const auto array = Variable("SLURM_ARRAY_JOB_ID");
+  return array && IsRunId(*array) ? absl::StrCat("slurm-", *array) : run_id;
+}
+
 void ResolveRanks(Settings* settings) {
   const int rank = settings->rank.value_or(0);
   const int world_size = settings->world_size.value_or(1);
@@ -95,7 +101,7 @@ Settings Resolve(Settings settings) {
   if (!has_local_rank && settings.local_world_size != settings.world_size) {
     settings.local_world_size.reset();
   }
-  if (settings.group.empty()) settings.group = settings.run_id;
+  if (settings.group.empty()) settings.group = DeriveGroup(settings.run_id);
   if (settings.project.empty()) settings.project = "uncategorized";
   if (settings.host.empty()) settings.host = HostName();
   if (settings.node.empty()) settings.node = settings.host;

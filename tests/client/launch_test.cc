@@ -74,6 +74,24 @@ TEST_F(LaunchTest, ASlurmStepIsALaunch) {
   EXPECT_EQ(again.requeue(), 1u);
 }
 
+// Each task of an array has a job id of its own. The tracker shows the tasks as one group.
+TEST_F(LaunchTest, ArrayTasksShareAGroup) {
+  std::map<std::string, std::string> task = {
+      {"SLURM_JOB_ID", "8"},         {"SLURM_STEP_ID", "0"},      {"SLURM_PROCID", "0"},
+      {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "1"}};
+  const auto resolve = [&] {
+    From(task);
+    return Resolve(Settings::FromEnvironment());
+  };
+  EXPECT_EQ(resolve().run_id, "slurm-8-0");
+  EXPECT_EQ(resolve().group, "slurm-7");
+  task["SLURM_JOB_ID"] = "9";
+  EXPECT_EQ(resolve().run_id, "slurm-9-0");
+  EXPECT_EQ(resolve().group, "slurm-7");
+  task["WANDB_RUN_GROUP"] = "sweep";
+  EXPECT_EQ(resolve().group, "sweep");
+}
+
 // The daemon has another working directory.
 TEST(ResolveTest, PathsBecomeAbsolute) {
   Settings settings;

@@ -46,8 +46,9 @@ struct RANKLOG_EXPORT Settings {
   // RANKLOG_RUN_ID, WANDB_RUN_ID; else derived from the launcher, so that all ranks of a job agree;
   // else random. [A-Za-z0-9_.-], 1 to 128 characters
   std::string run_id;
-  std::string name;               // RANKLOG_NAME, WANDB_NAME
-  std::string group;              // RANKLOG_RUN_GROUP, WANDB_RUN_GROUP; else the run id
+  std::string name;  // RANKLOG_NAME, WANDB_NAME
+  // RANKLOG_RUN_GROUP, WANDB_RUN_GROUP; else slurm-ARRAYJOB in a Slurm job array; else the run id
+  std::string group;
   std::string job_type;           // RANKLOG_JOB_TYPE, WANDB_JOB_TYPE
   std::string notes;              // RANKLOG_NOTES, WANDB_NOTES
   std::vector<std::string> tags;  // RANKLOG_TAGS, WANDB_TAGS: comma-separated
