@@ -14,6 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
+#include "service/cli/node/stranded_spools.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/table.h"
@@ -133,6 +134,11 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   WarnOfUnreadRows(globals);
+  if (const size_t stranded = FindStrandedSpools(globals, state_dir).size(); stranded > 0) {
+    std::cerr << Counted(stranded, "spool") << (stranded == 1 ? " has" : " have")
+              << " rows that no daemon of this directory takes: to see why, run `"
+              << globals.Command("doctor") << "`\n";
+  }
   AwaitNewRuns(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`

@@ -56,7 +56,8 @@ RUN names it.
 Exit code 0: all rows are delivered, except those of local runs that were not named, and the last rows of running
 ranks. 1: rows are left; each run is listed with its number of rows and the reason. Also 1 if rows are in a spool that
 no daemon reads: that of a running rank without a daemon, or one that no daemon here can take, which is named with what
-to do. Also 1 if stored rows wait for the end of a rank, which only a daemon can find out.
+to do. Also 1 if stored rows wait for the end of a rank, which only a daemon can find out. If RUN is given, only rows
+of these runs count.
 
 Examples:
   ranklog sync
@@ -104,11 +105,12 @@ class Sync {
     absl::Status status = Deliver();
     if (status.ok()) status = DeliverTheRest();
     status.Update(Conclude());  // also lists the runs of a delivery that could not begin
-    const absl::Status taken = spools_.CheckAllTaken();
+    const absl::Status taken = CheckSpools();
     if (!status.ok() && !taken.ok()) std::cerr << "ranklog: " << taken.message() << "\n";
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(taken);
-    if (const std::string left = UnaggregatedRowsText(state_dir_); !left.empty()) {
+    const auto named = choice_.AreNamed() ? absl::make_optional(choice_.chosen()) : absl::nullopt;
+    if (const std::string left = UnaggregatedRowsText(state_dir_, named); !left.empty()) {
       return absl::UnavailableError(
           absl::StrCat(left,
                        ", because the end of a rank is unknown; a daemon settles it within 20 "
@@ -355,6 +357,18 @@ class Sync {
     ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
     const absl::Status status = report_.Conclude(reports);
     return lacks_key && !status.ok() ? KeyError() : status;
+  }
+
+  // Of named runs, only their own spools count.
+  absl::Status CheckSpools() {
+    const auto chosen = choice_.Reports(*reader_);
+    return spools_.CheckAllTaken([&](const UnreadSpool& spool) {
+      if (!choice_.AreNamed() || !chosen.ok()) return true;
+      return std::any_of(chosen->begin(), chosen->end(), [&](const query::RunReport& report) {
+        const auto of_run = SpoolsOfRun({spool}, *reader_, report.run);
+        return !of_run.ok() || !of_run->empty();
+      });
+    });
   }
 
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }

@@ -12,7 +12,6 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/stranded_spools.h"
-#include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {
 namespace {
@@ -52,30 +51,34 @@ absl::Status SyncSpools::Take(bool holds_lock) {
   return absl::OkStatus();
 }
 
-absl::Status SyncSpools::CheckAllTaken() const {
-  RETURN_IF_ERROR(CheckDaemonOfLiveRanks());
-  const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
-  if (left.empty() || AnotherDaemonReadsSpools(globals_, state_dir_)) return CheckNoneIsStranded();
+absl::Status SyncSpools::CheckAllTaken(Counts counts) const {
+  RETURN_IF_ERROR(CheckDaemonOfLiveRanks(counts));
+  std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  std::erase_if(left, [counts](const UnreadSpool& each) { return !counts(each); });
+  if (left.empty() || AnotherDaemonReadsSpools(globals_, state_dir_)) {
+    return CheckNoneIsStranded(counts);
+  }
   return absl::UnavailableError(absl::StrCat(
       "not in the store yet: ", UnreadSpoolsText(left),
       "; a daemon stores them as soon as it can; see its log: ", globals_.Command("daemon-log")));
 }
 
-absl::Status SyncSpools::CheckNoneIsStranded() const {
+absl::Status SyncSpools::CheckNoneIsStranded(Counts counts) const {
   std::vector<std::string> lines;
   for (const StrandedSpool& spool : FindStrandedSpools(globals_, state_dir_)) {
-    lines.push_back(absl::StrCat(Printable(spool.path), ": ", spool.text,
+    if (!counts(spool.ring)) continue;
+    lines.push_back(absl::StrCat(Printable(spool.ring.path), ": ", spool.text,
                                  spool.advice.empty() ? "" : "; ", spool.advice));
   }
   if (lines.empty()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrJoin(lines, "\nranklog: "));
 }
 
-absl::Status SyncSpools::CheckDaemonOfLiveRanks() const {
+absl::Status SyncSpools::CheckDaemonOfLiveRanks(Counts counts) const {
   const absl::Time deadline = SteadyNow() + kDaemonStarts;
   while (true) {
     std::vector<UnreadSpool> left = FindUnreadSpools(globals_, state_dir_);
-    std::erase_if(left, [](const UnreadSpool& each) { return !each.lives; });
+    std::erase_if(left, [counts](const UnreadSpool& each) { return !each.lives || !counts(each); });
     if (left.empty()) return absl::OkStatus();
     if (SteadyNow() > deadline) {
       return absl::UnavailableError(absl::StrCat(UnreadSpoolsText(left), ": ",

@@ -7,13 +7,17 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "service/cli/node/globals.h"
+#include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {
 
 class SyncSpools {
  public:
+  using Counts = absl::FunctionRef<bool(const UnreadSpool& spool)>;
+
   // `globals` must outlive this object.
   SyncSpools(const Globals& globals, std::string state_dir)
       : globals_(globals), state_dir_(std::move(state_dir)) {}
@@ -25,15 +29,15 @@ class SyncSpools {
   // waits for the daemon that holds the store, or is starting, to store them.
   absl::Status Take(bool holds_lock);
 
-  // Fails if rows are left in a spool, because they are not delivered.
-  absl::Status CheckAllTaken() const;
+  // Fails if rows are left in a spool that counts, because they are not delivered.
+  absl::Status CheckAllTaken(Counts counts) const;
 
  private:
   // Fails if there are rings that no daemon takes, and names them.
-  absl::Status CheckNoneIsStranded() const;
+  absl::Status CheckNoneIsStranded(Counts counts) const;
   // Fails if a live rank has rows and no daemon reads them. Waits a moment first, because a rank
   // that has just started starts a daemon.
-  absl::Status CheckDaemonOfLiveRanks() const;
+  absl::Status CheckDaemonOfLiveRanks(Counts counts) const;
 
   const Globals& globals_;
   const std::string state_dir_;

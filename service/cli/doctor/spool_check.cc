@@ -86,8 +86,8 @@ std::vector<Finding> CheckStrandedSpools(const Globals& globals, const std::stri
   for (const StrandedSpool& spool : FindStrandedSpools(globals, dir)) {
     if (spool.advice.empty()) continue;
     findings.push_back({"spool",
-                        {{"path", spool.path}, {"stranded", spool.text}},
-                        absl::StrCat(Printable(spool.path), ": ", spool.text),
+                        {{"path", spool.ring.path}, {"stranded", spool.text}},
+                        absl::StrCat(Printable(spool.ring.path), ": ", spool.text),
                         spool.advice});
   }
   return findings;

@@ -17,7 +17,6 @@
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/spool_files.h"
-#include "service/cli/node/unread_spools.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/orphans/ring_scan.h"
 #include "service/ingest/ring_file.h"
@@ -43,7 +42,8 @@ bool DaemonListensAt(const std::string& address) {
 
 StrandedSpool Unreadable(const std::string& path, const std::string& what,
                          const absl::Status& why) {
-  return {path, absl::StrCat(what, " cannot be stored: ", Printable(std::string(why.message()))),
+  return {{.path = path, .key = {}},
+          absl::StrCat(what, " cannot be stored: ", Printable(std::string(why.message()))),
           absl::IsFailedPrecondition(why)
               ? ""
               : "no daemon takes this file; remove it when you no longer need its rows"};
@@ -116,7 +116,9 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
   const std::string stop = daemon_runs ? globals.Command("stop") + "; " : "";
   const std::string as_rank =
       standard ? "env -u RANKLOG_ADDRESS " : "RANKLOG_ADDRESS=" + address + " ";
-  return StrandedSpool{file.path(), std::move(text),
+  const auto stream = store != nullptr ? store->StreamOfRing(key) : absl::NotFoundError("");
+  return StrandedSpool{{file.path(), key, left, lives, stream.ok() ? stream->run : 0},
+                       std::move(text),
                        absl::StrCat("run: ", stop, as_rank,
                                     lives ? "ranklogd --background --state-dir " + state_dir
                                           : globals.Command("sync")),

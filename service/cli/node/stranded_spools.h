@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "service/cli/node/globals.h"
+#include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {
 
 // A ring that waits for no daemon of this state directory, so that no function of unread_spools.h
 // finds it.
 struct StrandedSpool {
-  std::string path;
+  UnreadSpool ring;        // only its path is set if it is not known whose rows it holds
   std::string text;        // whose rows it holds, how many the store lacks, and why they stay
   std::string advice;      // empty: another version wrote it, and `text` says what to do
   bool elsewhere = false;  // its rank looks, or looked, for its daemon at another address

@@ -19,7 +19,6 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/spool_files.h"
-#include "service/cli/node/stranded_spools.h"
 #include "service/cli/node/sync_pipeline.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
@@ -241,7 +240,8 @@ std::string UnreadSpoolsAdvice(const Globals& globals, const std::string& state_
                       state_dir, globals.address.empty() ? "" : " --listen " + globals.address);
 }
 
-std::string UnaggregatedRowsText(const std::string& state_dir) {
+std::string UnaggregatedRowsText(const std::string& state_dir,
+                                 const absl::optional<std::set<int64_t>>& only) {
   if (storage::StateLock::Holder(state_dir) != 0) return "";
   const auto reader = storage::StoreReader::Open(state_dir);
   if (!reader.ok()) return "";
@@ -250,7 +250,7 @@ std::string UnaggregatedRowsText(const std::string& state_dir) {
   uint64_t rows = 0;
   std::vector<std::string> names;
   for (const model::Run& run : *runs) {
-    if (run.state != model::RunState::kRunning) continue;
+    if (run.state != model::RunState::kRunning || (only && only->count(run.id) == 0)) continue;
     const auto streams = (*reader)->Streams(run.id);
     if (!streams.ok()) continue;
     const uint64_t before = rows;
@@ -272,11 +272,6 @@ void WarnOfUnreadRows(const Globals& globals) {
   }
   if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
     std::cerr << unaggregated << ": " << HowToAggregate(globals) << "\n";
-  }
-  if (const size_t stranded = FindStrandedSpools(globals, *state_dir).size(); stranded > 0) {
-    std::cerr << Counted(stranded, "spool") << (stranded == 1 ? " has" : " have")
-              << " rows that no daemon of this directory takes: to see why, run `"
-              << globals.Command("doctor") << "`\n";
   }
 }
 

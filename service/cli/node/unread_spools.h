@@ -5,6 +5,7 @@
 #define SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,9 @@ std::string UnreadSpoolsAdvice(const Globals& globals, const std::string& state_
                                const std::vector<UnreadSpool>& left);
 
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
-// that would aggregate them. Empty: there are no such rows.
-std::string UnaggregatedRowsText(const std::string& state_dir);
+// that would aggregate them. Only of the runs `only`, if given. Empty: there are no such rows.
+std::string UnaggregatedRowsText(const std::string& state_dir,
+                                 const absl::optional<std::set<int64_t>>& only = absl::nullopt);
 // Advice: the command that aggregates these rows.
 inline std::string HowToAggregate(const Globals& globals) {
   return "no daemon is running; run `" + globals.Command("sync") +
