@@ -43,8 +43,10 @@ for dir in etc var/lib; do
   mkdir -p "$node/$dir/upper" "$node/$dir/work"
   mount -t overlay -o "lowerdir=/$dir,upperdir=$node/$dir/upper,workdir=$node/$dir/work" overlay "/$dir"
 done
-mount -t tmpfs -o mode=755 none /run
-mkdir -p /etc/ranklog
+mkdir -p /etc/ranklog /var/lib/ranklog
+# A daemon, rings and stores of the machine's users are not on the node.
+for dir in /run /etc/ranklog /var/lib/ranklog; do mount -t tmpfs -o mode=755 none "$dir"; done
+mount -t tmpfs -o mode=1777 none /dev/shm
 echo "PATH=$cluster/bin:\$PATH" >/etc/ranklog/slurm.conf
 echo "127.0.0.1 n1 n2" >>/etc/hosts
 exec "$@"

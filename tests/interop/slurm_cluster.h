@@ -16,9 +16,10 @@
 
 namespace ranklog::testing {
 
-// Both nodes are this machine. Each has its own mounts of /run, /etc and /var/lib, so prolog,
-// daemons and ranks use the same paths as on a real node. If `HasCgroups()`, Slurm tracks the
-// processes of a job by cgroup, and kills those that are left.
+// Both nodes are this machine. Each has its own mounts of /run, /dev/shm, /etc and /var/lib, so
+// prolog, daemons and ranks use the same paths as on a real node, and never meet a daemon of the
+// machine. If `HasCgroups()`, Slurm tracks the processes of a job by cgroup, and kills those that
+// are left.
 //
 // bin/ in the directory is the first entry of every PATH. It has ranklogd, ranklog, and the
 // programs of AddProgram().
