@@ -110,6 +110,21 @@ INSTANTIATE_TEST_SUITE_P(Scripts, SlurmTrainTest,
                          ::testing::Values("one-node.sbatch", "nodes.sbatch"));
 #endif
 
+TEST_F(SlurmJobsTest, ArrayTasksShareAGroup) {
+  cluster_.AddProgram(LOGGING_RANK);
+  cluster_.Start({});
+  const std::string array =
+      cluster_.Submit({"--array=1-2", "-N1", "-n1", "-w", "n1", "--wrap", "srun logging_rank 5"},
+                      {{"RANKLOG_START_DAEMON", "false"}, {"RANKLOG_DESTINATIONS", "local"}});
+  json runs;
+  ASSERT_TRUE(WaitFor([&] {
+    runs = cluster_.RunsOn("n1");
+    return runs.size() == 2;
+  })) << FileContent(cluster_.File(array + ".out"));
+  for (const json& run : runs) EXPECT_EQ(run["group"], "slurm-" + array);
+  EXPECT_NE(runs[0]["run_id"], runs[1]["run_id"]);
+}
+
 TEST_F(SlurmJobsTest, UsersOnNodeAreIsolated) {
   cluster_.AddProgram(LOGGING_RANK);
   cluster_.Start({});
