@@ -340,6 +340,8 @@ bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const
 
 void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
                          bool delivered) {
+  // Before another worker may make the task's next step, whose result must come later.
+  if (result != nullptr && options_.on_step) options_.on_step(*result);
   DeliveryTasks::StepEnd end{.wait = wait, .result = result, .delivered = delivered};
   DeliveryTasks::ErrorChange change;
   {
@@ -349,7 +351,6 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     change = tasks_.Finish(job.key, *job.task, end, options_.steady_clock());
     Changed();
   }
-  if (result != nullptr && options_.on_step) options_.on_step(*result);
   if (!change.changed) return;
   if (change.error.empty()) {
     spdlog::info("run {}: {} accepts rows again", change.run_id, job.key.second);

@@ -63,8 +63,9 @@ class DeliverLoop {
     absl::Duration silence = absl::Seconds(10);
     std::function<absl::Time()> steady_clock = SteadyNow;  // must never go back
     std::function<absl::Time()> wall_clock = absl::Now;    // for the time stamps of dead letters
-    // Called with the stored result after each step, on the thread that made it. For a run that
-    // waits for a silent server, called on the store loop's thread. May be null.
+    // Called with the stored result after each step, on the thread that made it, in the order of
+    // the delivery's steps. For a run that waits for a silent server, called on the store loop's
+    // thread. May be null.
     std::function<void(const deliver::StepResult&)> on_step = nullptr;
   };
   struct Counters {

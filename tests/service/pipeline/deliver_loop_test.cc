@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -103,7 +104,8 @@ class DeliverLoopTest : public ::testing::Test {
     for (int i = 0; i < workers; ++i) made.push_back(WorkerThatReads(Reader()));
     loop_ = std::make_unique<DeliverLoop>(
         store_.get(), std::move(made),
-        DeliverLoop::Options{.notify_interval = absl::Milliseconds(1), .silence = silence_});
+        DeliverLoop::Options{
+            .notify_interval = absl::Milliseconds(1), .silence = silence_, .on_step = on_step_});
     loop_->Start();
   }
   DeliverLoop::Worker WorkerThatReads(std::unique_ptr<storage::StoreReader> reader) {
@@ -150,6 +152,7 @@ class DeliverLoopTest : public ::testing::Test {
 
   testing::TempDir dir_;
   absl::Duration silence_ = absl::Seconds(10);
+  std::function<void(const deliver::StepResult&)> on_step_;
   Tracker tracker_;
   uint64_t incarnation_ = 0;
   std::unique_ptr<StoreLoop> store_;
@@ -169,6 +172,37 @@ TEST_F(DeliverLoopTest, StoresEachStepBeforeTheNext) {
   EXPECT_EQ(tracker_.StepsOf("job"), 3);
   absl::MutexLock lock(&tracker_.mutex);
   EXPECT_FALSE(tracker_.unsaved_step);
+}
+
+// A rank that waited for the delivery received the notice of the last step before that of an earlier
+// one, and its last line had the earlier number of rows.
+TEST_F(DeliverLoopTest, ReportsEachStepBeforeTheNext) {
+  absl::Mutex mutex;
+  std::vector<uint64_t> reported;
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::ZeroDuration();
+  }
+  on_step_ = [&](const deliver::StepResult& step) {
+    {  // gives another worker the time for a step
+      absl::MutexLock lock(&tracker_.mutex);
+      const auto is_next = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracker_.mutex) {
+        return static_cast<uint64_t>(tracker_.steps["job"]) > step.delivery.delivered_rows;
+      };
+      EXPECT_FALSE(
+          tracker_.mutex.AwaitWithTimeout(absl::Condition(&is_next), absl::Milliseconds(50)));
+    }
+    absl::MutexLock lock(&mutex);
+    reported.push_back(step.delivery.delivered_rows);
+  };
+  AddRun("job", /*ended=*/true);
+  Start();
+  ASSERT_TRUE(WaitFor([&] {
+    absl::MutexLock lock(&mutex);
+    return reported.size() == 3;
+  }));
+  loop_->Stop();
+  EXPECT_THAT(reported, ::testing::ElementsAre(1, 2, 3));
 }
 
 TEST_F(DeliverLoopTest, CountsWhatItDeliversByDestination) {
