@@ -137,38 +137,36 @@ bool Run::Log(const RowHandle& row, Span<const double> values, int64_t step) noe
 
 namespace {
 
-// Fills an update with `convert`, and writes it.
+// Fills an item with `convert`, and writes it.
 template <typename Convert>
-bool SendUpdate(internal::RunState* state, Convert convert) {
+bool AddItem(internal::RunState* state, Convert convert) {
   if (state == nullptr) return false;
   const internal::Uncancelled uncancelled;
   try {
-    v1::Update update;
-    const absl::Status status = convert(&update);
-    if (status.ok()) return state->Control(update);
-    state->SetLastError(std::string(status.message()));
-  } catch (...) {  // no memory
+    v1::Item item;
+    const absl::Status status = convert(&item);
+    return status.ok() ? state->AddItem(item) : state->RefuseItem(std::string(status.message()));
+  } catch (...) {
+    return state->RefuseItem("no memory");
   }
-  return false;
 }
 
 }  // namespace
 
 bool Run::Config(std::vector<Value::Field> config) noexcept {
-  return SendUpdate(state_.get(), [&](v1::Update* update) {
-    return internal::ToProto(config, update->mutable_config());
-  });
+  return AddItem(state_.get(),
+                 [&](v1::Item* item) { return internal::ToProto(config, item->mutable_config()); });
 }
 
 bool Run::Summary(std::vector<Value::Field> summary) noexcept {
-  return SendUpdate(state_.get(), [&](v1::Update* update) {
-    return internal::ToProto(summary, update->mutable_summary());
+  return AddItem(state_.get(), [&](v1::Item* item) {
+    return internal::ToProto(summary, item->mutable_summary());
   });
 }
 
 bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noexcept {
-  return SendUpdate(state_.get(), [&](v1::Update* update) {
-    return internal::ToProto(name, options, update->mutable_metric());
+  return AddItem(state_.get(), [&](v1::Item* item) {
+    return internal::ToProto(name, options, item->mutable_metric());
   });
 }
 

@@ -82,6 +82,9 @@ UserMessages::Facts RunState::CollectFacts() {
   UserMessages::Facts facts;
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
+  if (generation_ == Generation()) MoveLossesToRing();  // not into a parent's
+  facts.update_refusal =
+      refused_item_.empty() ? RefusalReason(WriteResult::kInterrupting) : refused_item_;
   facts.refusal = invalid_.empty() ? RefusalReason(WriteResult::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
   if (rings_.empty()) facts.no_ring = last_error_;

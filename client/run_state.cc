@@ -47,8 +47,9 @@ void AddTo(Stats* stats, const Ring& ring) {
   for (const LossReason& reason : kLossReasons) {
     stats->*reason.in_stats += (header.*reason.in_ring).load(std::memory_order_relaxed);
   }
-  stats->updates_pending += ring.writer.controls.load(std::memory_order_relaxed) -
-                            ring.durable_controls.load(std::memory_order_relaxed);
+  const uint64_t items = header.items.load(std::memory_order_relaxed);
+  stats->updates_pending += items - std::min(items, ring.durable_items.load());
+  stats->updates_refused += header.lost_items.load(std::memory_order_relaxed);
   stats->connected |= ring.attached.load(std::memory_order_relaxed);
 }
 
@@ -228,6 +229,8 @@ void RunState::ForgetParent() {
   is_forked_ = true;
   delivery_ = Delivery::kNotAwaited;
   for (auto& rows : lost_without_ring_) rows = 0;
+  lost_items_ = 0;
+  refused_item_.clear();
 }
 
 void RunState::RetireOldestIdle() {
@@ -255,6 +258,7 @@ void RunState::MoveLossesToRing() {
     const uint64_t rows = lost_without_ring_[i].exchange(0, std::memory_order_relaxed);
     (ring.*kLossReasons[i].in_ring).fetch_add(rows, std::memory_order_relaxed);
   }
+  ring.lost_items.fetch_add(lost_items_.exchange(0), std::memory_order_relaxed);
 }
 
 std::vector<std::shared_ptr<Ring>> RunState::Rings() {
@@ -300,37 +304,46 @@ void RunState::SetLastError(std::string error) {
   last_error_ = std::move(error);
 }
 
-bool RunState::Control(v1::Update& update) {
-  if (!usable_) return settings_.disabled;
-  if (update.has_summary()) update.set_before_step(steps_->next());
-  const std::string bytes = update.SerializeAsString();
+bool RunState::AddItem(v1::Item& item) {
+  if (settings_.disabled) return true;
+  if (!usable_) return RefuseItem("the run has no memory");
+  if (item.has_summary()) item.set_before_step(steps_->next());
+  const std::string content = item.SerializeAsString();
   RingWriter* const writer = FindWriter();
-  switch (writer == nullptr ? WriteResult::kRingFull : WriteControl(writer, bytes)) {
-    case WriteResult::kTaken:
-      return true;
-    case WriteResult::kTooLarge:
-      SetLastError("an update is larger than half of the spool");
-      return false;
-    case WriteResult::kInterrupting:
-      last_refusal_.store(WriteResult::kInterrupting, std::memory_order_relaxed);
-      return false;
-    default:
-      if (closed_.load(std::memory_order_relaxed)) {
-        SetLastError("the run has finished");
-      } else if (writer != nullptr) {
-        SetLastError("the spool is full");
-      }
-      return false;
+  const WriteResult outcome =
+      writer == nullptr ? WriteResult::kRingFull : WriteItem(writer, content);
+  if (outcome == WriteResult::kTaken) return true;
+  if (outcome == WriteResult::kInterrupting) {  // so do not wait for a lock
+    lost_items_.fetch_add(1, std::memory_order_relaxed);
+    return false;
   }
+  if (closed_.load(std::memory_order_relaxed)) return RefuseItem("the run has finished");
+  if (outcome == WriteResult::kTooLarge) {
+    return RefuseItem(absl::StrCat("one of ", content.size(), " bytes does not fit into a spool"));
+  }
+  MutexLock lock(StateMutex());
+  lost_items_.fetch_add(1, std::memory_order_relaxed);
+  refused_item_ = writer == nullptr ? last_error_ : FullReason(/*refused=*/UINT64_MAX);
+  return false;
 }
 
-WriteResult RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
+bool RunState::RefuseItem(std::string why) noexcept {
+  lost_items_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    MutexLock lock(StateMutex());
+    last_error_ = refused_item_ = std::move(why);
+  } catch (...) {  // no memory: it is counted
+  }
+  return false;
+}
+
+WriteResult RunState::WriteItem(RingWriter* writer, std::string_view content) {
   if (WriterCall::IsInterrupted(*writer)) return WriteResult::kInterrupting;
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return WriteResult::kAfterFinish;
-  const WriteResult outcome = writer->WriteControl(bytes);
+  const WriteResult outcome = writer->WriteItem(content);
   if (outcome != WriteResult::kTooLarge || !TakeLargerRing(*writer)) return outcome;
-  return WriteControl(FindWriter(), bytes);
+  return WriteItem(FindWriter(), content);
 }
 
 Stats RunState::GetStats() const {
@@ -343,6 +356,7 @@ Stats RunState::GetStats() const {
   for (size_t i = 0; i < std::size(kLossReasons); ++i) {
     stats.*kLossReasons[i].in_stats += lost_without_ring_[i].load(std::memory_order_relaxed);
   }
+  stats.updates_refused += lost_items_.load(std::memory_order_relaxed);
   if (Stalled() >= UserMessages::kConnectGrace) stats.connected = false;
   stats.last_error = LastError(stats.lost_ring_full);
   stats.run_id = run_id_.empty() ? settings_.run_id : run_id_;

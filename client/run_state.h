@@ -38,7 +38,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   template <typename WriteFn>
   bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
 
-  bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool AddItem(v1::Item& item) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Counts an item that was refused, and returns false.
+  bool RefuseItem(std::string why) noexcept ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.
@@ -96,7 +98,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // completely. The process's first ring stays: its stream reports the end of the process and the
   // delivery of the run.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // Counts the rows of `lost_without_ring_` in the first ring, whose stream reports them to the
+  // Counts the rows and items that were refused without a ring in the first ring, whose stream reports them to the
   // daemon. Does nothing without a ring.
   void MoveLossesToRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
@@ -107,7 +109,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::chrono::steady_clock::time_point Close(int exit_code, bool by_destructor)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
-  WriteResult WriteControl(RingWriter* writer, std::string_view bytes);
+  WriteResult WriteItem(RingWriter* writer, std::string_view content);
   template <typename WriteFn>
   [[gnu::noinline]] bool LogAgain(const int64_t* step, WriteFn& write) noexcept {
     return LogRow(step, write);
@@ -151,6 +153,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   // Rows refused while no ring could count them, by reason. See MoveLossesToRing().
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};
+  std::atomic<uint64_t> lost_items_ = 0;  // the same for items
 
   uint64_t generation_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::shared_ptr<Ring>> rings_ ABSL_GUARDED_BY(StateMutex());
@@ -161,7 +164,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
-  std::string invalid_ ABSL_GUARDED_BY(StateMutex());  // why the last invalid row was refused
+  std::string invalid_ ABSL_GUARDED_BY(StateMutex());       // why the last invalid row was refused
+  std::string refused_item_ ABSL_GUARDED_BY(StateMutex());  // why the last one was refused
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
   std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring with a notice
   mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());

@@ -41,6 +41,14 @@ std::string Refusals(const UserMessages::Facts& facts) {
   return absl::StrJoin(texts, "; ");
 }
 
+// "2 calls of Config, Summary or DefineMetric refused"
+std::string RefusedUpdates(const UserMessages::Facts& facts, const char* so_far) {
+  const uint64_t count = facts.stats.updates_refused;
+  return absl::StrCat(count, count == 1 ? " call" : " calls",
+                      " of Config, Summary or DefineMetric refused", so_far,
+                      Because(facts.update_refusal));
+}
+
 std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
 
 // Why rows wait in the spool; empty if they do not wait.
@@ -219,6 +227,10 @@ void UserMessages::CheckProcess(Time now, const Facts& facts) {
     Set("refused", Severity::kWarning,
         absl::StrCat(Rows(refused), " refused so far", Because(Refusals(facts))), "");
   }
+  if (facts.stats.updates_refused > refused_updates_) {
+    refused_updates_ = facts.stats.updates_refused;
+    Set("refused updates", Severity::kWarning, RefusedUpdates(facts, " so far"), "");
+  }
 }
 
 void UserMessages::PrintTroubles(Time now) {
@@ -302,7 +314,8 @@ void UserMessages::PrintEnd(const Facts& facts) {
                         facts.unconnected.empty());
   const std::string trouble = DaemonTrouble();
   const std::string waits = WhyTheyWait(facts);
-  const bool well = durable && refused == 0 && trouble.empty();
+  const uint64_t refused_updates = stats.updates_refused;
+  const bool well = durable && refused == 0 && refused_updates == 0 && trouble.empty();
   if (well && !is_first_) return;
   std::string line = absl::StrCat("run ", run_id_, ": ");
   if (durable || stats.rows_durable == stats.rows_logged) {
@@ -324,6 +337,7 @@ void UserMessages::PrintEnd(const Facts& facts) {
   }
   if (refused > 0)
     absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(Refusals(facts)));
+  if (refused_updates > 0) absl::StrAppend(&line, "; ", RefusedUpdates(facts, ""));
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
   } else if (durable && GoesTo("wandb") && !delivered_) {

@@ -42,6 +42,7 @@ class UserMessages {
     Stats stats;
     std::string no_ring;           // why there is no ring; empty if there is one
     std::string refusal;           // why the last invalid row was refused
+    std::string update_refusal;    // why the last Config(), Summary() or DefineMetric() was
     std::string unconnected;       // why no daemon answers; empty if one does
     Time::duration stalled{};      // how long it has taken none of the rows that wait for it
     std::string other_state_dir;   // of the daemon, if the settings name another one; else empty
@@ -116,6 +117,7 @@ class UserMessages {
   Time known_at_ = Time::min();
   Time unconnected_since_ = Time::min();
   uint64_t refused_rows_ = 0;  // reported, or about to be
+  uint64_t refused_updates_ = 0;
   std::string run_id_;
   std::string url_;
   std::string state_;  // warns that the log ends with the container; else empty

@@ -23,7 +23,7 @@ struct Ring {
 
   // Written by the sender.
   std::atomic<uint64_t> durable_rows = 0;
-  std::atomic<uint64_t> durable_controls = 0;
+  std::atomic<uint64_t> durable_items = 0;
   std::atomic<uint64_t> durable_end = 0;  // all records up to here are done
   std::atomic<bool> attached = false;     // a daemon takes its rows
   // When the current wait for an acknowledgement began. 0: all sent rows are acknowledged.

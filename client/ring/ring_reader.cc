@@ -60,9 +60,8 @@ bool RingReader::IsWhole(uint64_t room) const {
       return IsWholeShape();
     case v1::RecordKind::kRow:
       return IsWholeRow();
-    case v1::RecordKind::kControl:
-      return header_.bytes >= sizeof header_ + 8 &&
-             Control().size() <= header_.bytes - sizeof header_ - 8;
+    case v1::RecordKind::kItem:
+      return IsWholeItem();
   }
   return false;
 }
@@ -91,8 +90,17 @@ bool RingReader::IsWholeRow() const {
          AreEntries(At() + sizeof record + values, record.text_bytes, record.text_count, 2);
 }
 
+bool RingReader::IsWholeItem() const {
+  v1::ItemRecord record;
+  if (header_.bytes < sizeof record) return false;
+  std::memcpy(&record, At(), sizeof record);
+  return record.seq != 0 && (last_item_ == 0 || record.seq == last_item_ + 1) &&
+         record.content_bytes <= header_.bytes - sizeof record;
+}
+
 void RingReader::Skip() {
   if (header_.kind == v1::RecordKind::kRow) last_seq_ = Row().record.seq;
+  if (header_.kind == v1::RecordKind::kItem) last_item_ = Item().record.seq;
   position_ += header_.bytes;
 }
 
@@ -121,10 +129,13 @@ uint32_t RingReader::Shape() {
   return record.shape;
 }
 
-std::string_view RingReader::Control() const {
-  uint32_t size;
-  std::memcpy(&size, At() + sizeof header_, sizeof size);
-  return std::string_view(reinterpret_cast<const char*>(At() + sizeof header_ + 8), size);
+ItemView RingReader::Item() const {
+  ItemView item;
+  const std::byte* const at = At();
+  std::memcpy(&item.record, at, sizeof item.record);
+  item.content = std::string_view(reinterpret_cast<const char*>(at + sizeof item.record),
+                                  item.record.content_bytes);
+  return item;
 }
 
 }  // namespace ranklog::internal

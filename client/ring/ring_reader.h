@@ -36,6 +36,12 @@ void ForEachText(const RowView& row, Fn&& fn) {
   }
 }
 
+// An item in the ring; valid until its record is freed.
+struct ItemView {
+  v1::ItemRecord record;
+  std::string_view content;  // a serialized ranklog.v1.Item
+};
+
 // For one thread, the thread that also moves the header's tail. Positions count bytes since the
 // ring was made, like head and tail.
 class RingReader {
@@ -45,7 +51,7 @@ class RingReader {
   // Goes back to the oldest record that was not freed.
   void Rewind() {
     position_ = spool_->header()->tail.load(std::memory_order_relaxed);
-    last_seq_ = 0;
+    last_seq_ = last_item_ = 0;
   }
 
   // Finds the kind of the next record without moving past it. Skips padding. False: there is no
@@ -56,7 +62,7 @@ class RingReader {
   // Return the next record, which must be of that kind. Shape() stores the shape's keys.
   RowView Row() const;
   uint32_t Shape();
-  std::string_view Control() const;
+  ItemView Item() const;
 
   // Moves past the record that Peek() found.
   void Skip();
@@ -72,10 +78,12 @@ class RingReader {
   bool IsWhole(uint64_t room) const;
   bool IsWholeShape() const;
   bool IsWholeRow() const;
+  bool IsWholeItem() const;
 
   Spool* const spool_;  // outlives this
   uint64_t position_ = 0;
-  uint64_t last_seq_ = 0;  // of the last row that Skip() passed; 0: none since Rewind()
+  uint64_t last_seq_ = 0;   // of the last row that Skip() passed; 0: none since Rewind()
+  uint64_t last_item_ = 0;  // the same for items
   std::string damage_;
   v1::RecordHeader header_ = {};
   std::vector<std::vector<std::string>> shapes_{1};  // by id; survives Rewind()

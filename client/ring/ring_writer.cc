@@ -15,10 +15,6 @@ constexpr size_t Align(size_t bytes) {
   return (bytes + v1::kRecordAlign - 1) / v1::kRecordAlign * v1::kRecordAlign;
 }
 
-void Increment(std::atomic<uint64_t>& counter) {  // for a single writer
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
 std::byte* Append(std::byte* at, std::string_view bytes) {
   std::memcpy(at, bytes.data(), bytes.size());
   return at + bytes.size();
@@ -316,15 +312,19 @@ WriteResult RingWriter::Write(const RowShape& row, std::span<const double> value
   return PublishRow(record, shape, values.size(), 0, 0, step);
 }
 
-WriteResult RingWriter::WriteControl(std::string_view update) {
-  const size_t bytes = sizeof(v1::RecordHeader) + 8 + Align(update.size());
+WriteResult RingWriter::WriteItem(std::string_view content) {
+  const size_t bytes = sizeof(v1::ItemRecord) + Align(content.size());
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);
-  const v1::RecordHeader header = {static_cast<uint32_t>(bytes), v1::RecordKind::kControl, 0};
-  std::memcpy(record, &header, sizeof header);
-  std::byte* at = AppendLength(record + sizeof header, update.size());
-  Append(AppendLength(at, 0), update);
-  Increment(controls);
+  const v1::ItemRecord head = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kItem, 0},
+                               .content_bytes = static_cast<uint32_t>(content.size()),
+                               .reserved = 0,
+                               .seq = ++items_,
+                               .after_row = rows_,
+                               .ticks = ReadTicks(steady_counter_)};
+  std::memcpy(record, &head, sizeof head);
+  Append(record + sizeof head, content);
+  header_->items.store(items_, std::memory_order_relaxed);
   Publish(bytes);
   return WriteResult::kTaken;
 }

@@ -37,8 +37,8 @@ class RingWriter {
   WriteResult Write(std::span<const HandleValue> row, const RowStep& step);
   WriteResult Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
 
-  // Writes a serialized ranklog.v1.Update.
-  WriteResult WriteControl(std::string_view update);
+  // Writes an item: a serialized ranklog.v1.Item with its content.
+  WriteResult WriteItem(std::string_view content);
 
   // Counts a row that was refused. A signal handler may call it.
   void CountLoss(WriteResult outcome) { internal::CountLoss(outcome, *header_); }
@@ -62,8 +62,7 @@ class RingWriter {
 
   // True while a thread is in a WriterCall.
   std::atomic<bool> busy = false;
-  std::atomic<uint64_t> controls = 0;  // number of controls ever written
-  uint32_t steps_word = 0;             // see SharedSteps; set before the first row
+  uint32_t steps_word = 0;  // see SharedSteps; set before the first row
 
  private:
   std::byte* Reserve(size_t bytes) {
@@ -90,6 +89,7 @@ class RingWriter {
   size_t room_ = 0;      // bytes known to be free from position_ on, at most half of the ring
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
+  uint64_t items_ = 0;
   int64_t least_step_ = 0;  // the last row's step, or one more if that row commits
   uint64_t lent_rows_ = 0;  // when the thread got the ring
   int64_t lent_step_ = 0;

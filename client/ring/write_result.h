@@ -1,4 +1,4 @@
-// The results of a row or an update: taken, or why it was refused.
+// The results of a row or an item: taken, or why it was refused.
 
 #ifndef CLIENT_RING_WRITE_RESULT_H_
 #define CLIENT_RING_WRITE_RESULT_H_

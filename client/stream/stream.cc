@@ -5,7 +5,7 @@
 namespace ranklog::internal {
 namespace {
 
-constexpr std::chrono::seconds kUnaryTimeout{30};
+constexpr std::chrono::seconds kFinishTimeout{30};
 
 std::string Describe(const char* what, const grpc::Status& status) {
   return std::string(what) + ": " + status.error_message();
@@ -64,7 +64,6 @@ bool RingStream::AwaitsDelivery() const {
 void RingStream::Cancel() {
   cancelled_ = true;
   if (call_ != nullptr) call_->context.TryCancel();
-  if (update_ != nullptr) update_->context.TryCancel();
   if (finish_ != nullptr) finish_->context.TryCancel();
   protocol_.End();
 }
@@ -73,7 +72,6 @@ void RingStream::Detach() {
   // A stream that has ended does not attach again.
   if (finished() && AwaitsDelivery()) run_->StopAwaitingDelivery();
   call_.reset();
-  update_.reset();
   finish_.reset();
   connection_ = nullptr;
   writing_ = false;
@@ -119,8 +117,6 @@ void RingStream::OnDone(int operation, bool ok) {
            Describe("the daemon ended the stream", status));
       return;
     }
-    case kUpdate:
-      return OnUpdate();
     case kFinish:
       return OnFinish();
     default:
@@ -155,27 +151,25 @@ void RingStream::WriteHello() {
 
 // A daemon that hangs keeps its connection, so progress is measured by acknowledgements.
 void RingStream::NoteProgress(Time now) {
-  const uint64_t durable_rows = ring_->durable_rows.load(std::memory_order_relaxed);
+  const uint64_t durable_end = ring_->durable_end.load(std::memory_order_relaxed);
   if (!protocol_.AwaitsAck()) {
     const bool attaches = call_ != nullptr && !attached() && !received_message_ && !done() &&
                           ring_->durable_end.load(std::memory_order_relaxed) != ring_->head();
     ring_->unanswered_since.store(attaches ? attach_time_.time_since_epoch() : Time::duration(),
                                   std::memory_order_relaxed);
-  } else if (durable_rows != durable_rows_ || ring_->unanswered_since.load() == Time::duration()) {
+  } else if (durable_end != durable_end_ || ring_->unanswered_since.load() == Time::duration()) {
     ring_->unanswered_since.store(now.time_since_epoch(), std::memory_order_relaxed);
   }
-  durable_rows_ = durable_rows;
+  durable_end_ = durable_end;
 }
 
 void RingStream::Advance(Time now, bool urgent) {
   NoteProgress(now);
-  const bool asks = protocol_.AwaitsAck() || update_ != nullptr || finish_ != nullptr;
+  const bool asks = protocol_.AwaitsAck() || finish_ != nullptr;
   if (asks && asked_ == Time::max()) asked_ = now;
   if (!attached() || health_ != Health::kGood || finished()) return;
   if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
   if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);
-  v1::UpdateRequest update;
-  if (update_ == nullptr && protocol_.NextUpdate(now, &update)) StartUpdate(update);
   v1::FinishRequest finish;
   if (finish_ == nullptr && protocol_.NextFinish(now, &finish)) StartFinish(finish);
 }
@@ -186,25 +180,9 @@ void RingStream::GiveUp(const std::string& damage) {
   protocol_.End();
 }
 
-void RingStream::StartUpdate(const v1::UpdateRequest& request) {
-  update_ = std::make_unique<Unary<v1::UpdateReply>>();
-  update_->context.set_deadline(std::chrono::system_clock::now() + kUnaryTimeout);
-  update_->reader =
-      connection_->stub()->AsyncUpdate(&update_->context, request, connection_->queue());
-  update_->reader->Finish(&update_->reply, &update_->status, Tag(kUpdate));
-}
-
-void RingStream::OnUpdate() {
-  const grpc::Status status = update_->status;
-  update_.reset();
-  if (IsAnswer(status)) Hear();
-  Report("the daemon refused an update", status);
-  protocol_.OnUpdate(std::chrono::steady_clock::now(), CodeOf(status));
-}
-
 void RingStream::StartFinish(const v1::FinishRequest& request) {
-  finish_ = std::make_unique<Unary<v1::FinishReply>>();
-  finish_->context.set_deadline(std::chrono::system_clock::now() + kUnaryTimeout);
+  finish_ = std::make_unique<FinishCall>();
+  finish_->context.set_deadline(std::chrono::system_clock::now() + kFinishTimeout);
   finish_->reader =
       connection_->stub()->AsyncFinish(&finish_->context, request, connection_->queue());
   finish_->reader->Finish(&finish_->reply, &finish_->status, Tag(kFinish));
@@ -214,13 +192,11 @@ void RingStream::OnFinish() {
   const grpc::Status status = finish_->status;
   finish_.reset();
   if (IsAnswer(status)) Hear();
-  Report("the daemon refused the end of the run", status);
+  // A lost connection is not a refusal, and a call without an answer is not one either.
+  if (!status.ok() && !IsLost(status) && IsAnswer(status) && health_ == Health::kGood) {
+    run_->SetLastError(Describe("the daemon refused the end of the run", status));
+  }
   protocol_.OnFinish(std::chrono::steady_clock::now(), CodeOf(status));
-}
-
-void RingStream::Report(const char* what, const grpc::Status& status) {
-  if (status.ok() || IsLost(status) || !IsAnswer(status) || health_ != Health::kGood) return;
-  run_->SetLastError(Describe(what, status));
 }
 
 }  // namespace ranklog::internal

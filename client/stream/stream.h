@@ -1,4 +1,4 @@
-// Carries one ring to the daemon: an Attach call per connection, and the unary calls beside it.
+// Carries one ring to the daemon: an Attach call per connection, and the Finish call beside it.
 // StreamProtocol makes and reads the messages.
 
 #ifndef CLIENT_STREAM_STREAM_H_
@@ -76,7 +76,7 @@ class RingStream : public CallListener {
   const std::shared_ptr<Ring>& ring() const { return ring_; }
 
  private:
-  enum Operation { kStart, kRead, kWrite, kEnd, kUpdate, kFinish, kOperations };
+  enum Operation { kStart, kRead, kWrite, kEnd, kFinish, kOperations };
 
   struct Call {
     grpc::ClientContext context;
@@ -84,11 +84,10 @@ class RingStream : public CallListener {
     v1::ServerMessage incoming;
     grpc::Status status;
   };
-  template <typename Reply>
-  struct Unary {
+  struct FinishCall {
     grpc::ClientContext context;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
-    Reply reply;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::FinishReply>> reader;
+    v1::FinishReply reply;
     grpc::Status status;
   };
 
@@ -100,13 +99,8 @@ class RingStream : public CallListener {
   void GiveUp(const std::string& damage);
   void NoteProgress(Time now);
   void Hear();
-  void StartUpdate(const v1::UpdateRequest& request);
-  void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);
   void OnFinish();
-  // Reports to the run why the daemon refused a unary call. A lost connection is not a
-  // refusal, and a call without an answer is not one either.
-  void Report(const char* what, const grpc::Status& status);
 
   const std::shared_ptr<StreamedRun> run_;
   const std::shared_ptr<Ring> ring_;
@@ -118,8 +112,7 @@ class RingStream : public CallListener {
   Connection* connection_ = nullptr;
   std::function<void(const v1::HelloReply&)> on_attached_;
   std::unique_ptr<Call> call_;
-  std::unique_ptr<Unary<v1::UpdateReply>> update_;
-  std::unique_ptr<Unary<v1::FinishReply>> finish_;
+  std::unique_ptr<FinishCall> finish_;
   Time attach_time_;
   Time heard_;
   Time asked_ = Time::max();
@@ -128,7 +121,7 @@ class RingStream : public CallListener {
   bool cancelled_ = false;  // start no further operation
   bool writing_ = false;
   bool received_message_ = false;
-  uint64_t durable_rows_ = 0;  // when progress was last noted
+  uint64_t durable_end_ = 0;  // when progress was last noted
   int outstanding_ = 0;
 };
 

@@ -8,7 +8,9 @@ namespace {
 // The most bytes of a ring that a stream has unacknowledged at the daemon.
 constexpr uint64_t kMaxUnacknowledged = 8 << 20;
 constexpr std::chrono::seconds kLossesInterval{1};
-constexpr std::chrono::seconds kUnaryRetry{1};
+constexpr std::chrono::seconds kFinishRetry{1};
+// Larger messages are not cheaper per item. A larger item has a message of its own.
+constexpr size_t kMaxItemBytes = 1 << 20;
 
 }  // namespace
 
@@ -23,15 +25,15 @@ void StreamProtocol::Begin() {
   // Everything that was not freed is read again. The daemon says how much of it to skip.
   reader_.Rewind();
   sent_.clear();
-  controls_.clear();
-  controls_read_ = controls_freed_;
   read_seq_ = durable_seq_;
+  read_item_ = durable_item_;
   passed_seq_ = freed_seq_;
 }
 
 v1::Hello StreamProtocol::Hello() const {
   v1::Hello hello = ring_->spool->hello();
   hello.set_first_seq(freed_seq_ + 1);
+  hello.set_first_item(freed_item_ + 1);
   return hello;
 }
 
@@ -45,10 +47,12 @@ void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
     // May be less than an earlier daemon acknowledged, if the store of that daemon is gone.
     durable_seq_ = message.hello().durable_seq();
     read_seq_ = durable_seq_;
+    durable_item_ = read_item_ = message.hello().durable_item();
     attached_ = true;
     ring_->attached.store(true, std::memory_order_relaxed);
   } else if (message.has_ack()) {
     durable_seq_ = std::max(durable_seq_, message.ack().durable_seq());
+    durable_item_ = std::max(durable_item_, message.ack().durable_item());
   } else {
     return;
   }
@@ -56,7 +60,7 @@ void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
 }
 
 bool StreamProtocol::Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message) {
-  if (NextRows(urgent, message)) return true;
+  if (NextRecords(urgent, message)) return true;
   if (now - losses_time_ >= kLossesInterval &&
       CurrentLosses().SerializeAsString() != losses_sent_) {
     losses_time_ = now;
@@ -70,7 +74,7 @@ bool StreamProtocol::Next(Time now, bool urgent, int64_t open_step, v1::ClientMe
   return passed.has_value();
 }
 
-bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
+bool StreamProtocol::NextRecords(bool urgent, v1::ClientMessage* message) {
   const TickReader ticks(*header_);
   const uint64_t freed = header_->tail.load(std::memory_order_relaxed);
   v1::Batch* const batch = message->mutable_batch();
@@ -93,7 +97,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
         progress_.OnRow(row.record.step, row.commits());
       } else {
         const uint64_t end = reader_.position() + row.record.header.bytes;
-        sent_.push_back({.end = end, .seq = row.record.seq, .control = false, .rows = true});
+        sent_.push_back({.end = end, .seq = row.record.seq, .item = 0});
       }
       read_seq_ = std::max(read_seq_, row.record.seq);
       passed_seq_ = row.record.seq;
@@ -106,11 +110,17 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
       reader_.Skip();
       // A shape is durable when the row after it is. Until then, the ring keeps it.
       sent_.push_back(
-          {.end = reader_.position(), .seq = passed_seq_ + 1, .control = false, .rows = false});
+          {.end = reader_.position(), .seq = passed_seq_ + 1, .item = 0, .shape = true});
       DefineShape(shape, message);
       return true;
     }
-    TakeControl();
+    const uint64_t item = reader_.Item().record.seq;
+    if (item > durable_item_) {
+      NextItems(urgent, message);
+      return true;
+    }
+    reader_.Skip();
+    sent_.push_back({.end = reader_.position(), .seq = 0, .item = item});
   }
   if (encoder_.empty()) {
     message->Clear();
@@ -118,8 +128,30 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
     return false;
   }
   batch->set_urgent(urgent);
-  sent_.push_back({.end = reader_.position(), .seq = read_seq_, .control = false, .rows = true});
+  sent_.push_back({.end = reader_.position(), .seq = read_seq_, .item = 0});
   return true;
+}
+
+// The items up to the next other record.
+void StreamProtocol::NextItems(bool urgent, v1::ClientMessage* message) {
+  const TickReader ticks(*header_);
+  v1::Items* const items = message->mutable_items();
+  size_t bytes = 0;
+  v1::RecordKind kind;
+  while (reader_.Peek(&kind) && kind == v1::RecordKind::kItem) {
+    const ItemView view = reader_.Item();
+    if (bytes > 0 && bytes + view.content.size() > kMaxItemBytes) break;
+    v1::Item* const item = items->add_item();
+    item->ParseFromArray(view.content.data(), static_cast<int>(view.content.size()));
+    item->set_seq(view.record.seq);
+    item->set_after_row(view.record.after_row);
+    item->set_time_us(ticks.UnixMicros(view.record.ticks));
+    bytes += view.content.size() + sizeof view.record;
+    read_item_ = std::max(read_item_, view.record.seq);
+    reader_.Skip();
+    sent_.push_back({.end = reader_.position(), .seq = 0, .item = view.record.seq});
+  }
+  items->set_urgent(urgent);
 }
 
 void StreamProtocol::DefineShape(uint32_t shape, v1::ClientMessage* message) {
@@ -131,41 +163,12 @@ void StreamProtocol::DefineShape(uint32_t shape, v1::ClientMessage* message) {
   for (const std::string& key : reader_.Keys(shape)) definition->add_keys(key);
 }
 
-void StreamProtocol::TakeControl() {
-  const bool answered = ++controls_read_ <= controls_answered_;  // on an earlier connection
-  if (!answered) controls_.emplace_back(reader_.Control());
-  reader_.Skip();
-  sent_.push_back(
-      {.end = reader_.position(), .seq = 0, .control = true, .rows = false, .answered = answered});
-}
-
-bool StreamProtocol::NextUpdate(Time now, v1::UpdateRequest* request) const {
-  if (!attached_ || controls_.empty() || now < unary_not_before_) return false;
-  *request->mutable_stream() = ring_->spool->hello().stream();
-  request->mutable_update()->ParseFromString(controls_.front());
-  return true;
-}
-
-void StreamProtocol::OnUpdate(Time now, absl::StatusCode answer) {
-  unary_not_before_ = answer == absl::StatusCode::kOk ? now : now + kUnaryRetry;
-  if (answer != absl::StatusCode::kOk && answer != absl::StatusCode::kInvalidArgument) return;
-  controls_answered_ = controls_read_ - controls_.size() + 1;
-  controls_.pop_front();
-  for (Sent& sent : sent_) {
-    if (!sent.control || sent.answered) continue;
-    sent.answered = true;
-    break;
-  }
-  ring_->durable_controls.store(controls_answered_, std::memory_order_relaxed);
-  Free();
-}
-
 bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
-  if (!attached_ || done() || now < unary_not_before_) return false;
+  if (!attached_ || done() || now < finish_not_before_) return false;
   // The order matters: once the ring is closing, nothing more is written, so the head that is read
   // after that is the last one.
   if (!ring_->closing.load(std::memory_order_acquire)) return false;
-  if (reader_.position() != ring_->head() || !RowsDurable() || !controls_.empty()) return false;
+  if (reader_.position() != ring_->head() || !AllDurable()) return false;
   *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
   *request->mutable_losses() = CurrentLosses();
@@ -173,12 +176,13 @@ bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
   request->set_last_seq(ring_->cut_off.load(std::memory_order_relaxed)
                             ? read_seq_
                             : header_->rows.load(std::memory_order_relaxed));
+  request->set_last_item(read_item_);
   return true;
 }
 
 void StreamProtocol::OnFinish(Time now, absl::StatusCode answer) {
   if (answer != absl::StatusCode::kOk) {
-    unary_not_before_ = now + kUnaryRetry;
+    finish_not_before_ = now + kFinishRetry;
     return;
   }
   ring_->spool->Unlink();
@@ -189,17 +193,17 @@ void StreamProtocol::Free() {
   uint64_t tail = header_->tail.load(std::memory_order_relaxed);
   while (!sent_.empty()) {
     const Sent& oldest = sent_.front();
-    if (oldest.control ? !oldest.answered : oldest.seq > durable_seq_) break;
+    if (oldest.seq > durable_seq_ || oldest.item > durable_item_) break;
     tail = oldest.end;
-    if (oldest.control) ++controls_freed_;
-    if (oldest.rows) freed_seq_ = std::max(freed_seq_, oldest.seq);
+    if (!oldest.shape) freed_seq_ = std::max(freed_seq_, oldest.seq);
+    freed_item_ = std::max(freed_item_, oldest.item);
     sent_.pop_front();
   }
   header_->tail.store(tail, std::memory_order_release);
   ring_->durable_rows.store(std::min(durable_seq_, read_seq_), std::memory_order_relaxed);
+  ring_->durable_items.store(std::min(durable_item_, read_item_), std::memory_order_relaxed);
   // A shape that waits for its row must not delay a Flush().
-  const bool all = RowsDurable() && controls_.empty();
-  ring_->durable_end.store(all ? reader_.position() : tail, std::memory_order_release);
+  ring_->durable_end.store(AllDurable() ? reader_.position() : tail, std::memory_order_release);
 }
 
 v1::Losses StreamProtocol::CurrentLosses() const {
@@ -207,6 +211,7 @@ v1::Losses StreamProtocol::CurrentLosses() const {
   for (const LossReason& reason : kLossReasons) {
     (losses.*reason.report)((header_->*reason.in_ring).load(std::memory_order_relaxed));
   }
+  losses.set_items(header_->lost_items.load(std::memory_order_relaxed));
   return losses;
 }
 

@@ -1,8 +1,8 @@
 // The protocol between one ring and its daemon, without the transport: which message is next, what
 // answers mean, and what they free in the ring. RingStream carries the messages by gRPC.
 //
-//   Begin() -> Hello -> HelloReply{durable_seq} -> shapes and batches from there on -> Ack ->
-//   the ring's tail
+//   Begin() -> Hello -> HelloReply{durable_seq, durable_item} -> shapes, batches and items from
+//   there on, in the ring's order -> Ack -> the ring's tail
 //
 // The ring is the only copy of unacknowledged records. After a lost connection all of them are read
 // again.
@@ -40,24 +40,16 @@ class StreamProtocol {
 
   // Handles a message from the daemon.
   void OnMessage(const v1::ServerMessage& message);
-  // True once the daemon takes rows on this connection.
+  // True once the daemon takes records on this connection.
   bool attached() const { return attached_; }
 
-  // True while rows were sent and not yet acknowledged.
-  bool AwaitsAck() const { return attached_ && !RowsDurable(); }
+  // True while rows or items were sent and not yet acknowledged.
+  bool AwaitsAck() const { return attached_ && !AllDurable(); }
 
   // Sets `message` to the next message to write, most urgent first. False: there is none, and
-  // `message` is empty. `urgent`: somebody waits for the rows to be durable. `open_step`: the open
+  // `message` is empty. `urgent`: somebody waits for the records to be durable. `open_step`: the open
   // step of the run. A returned message counts as sent.
   bool Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message);
-
-  // Sets `request` to the next Update. False: there is none now. Updates go one at a time, in the
-  // ring's order: call OnUpdate() before the next one.
-  bool NextUpdate(Time now, v1::UpdateRequest* request) const;
-  // Handles the answer to an Update, or the error of the call. An Update that the daemon refuses
-  // counts as done, so that it does not block the rest. After any other error it is sent again
-  // later.
-  void OnUpdate(Time now, absl::StatusCode answer);
 
   // Sets `request` to the Finish, once the ring is closing and all else is durable. False: not now.
   bool NextFinish(Time now, v1::FinishRequest* request) const;
@@ -68,25 +60,24 @@ class StreamProtocol {
   // The damage after which nothing more of the ring can be sent. Null while there is none, or while
   // records before it are not durable yet.
   const std::string* Damage() const {
-    return reader_.damage().empty() || !RowsDurable() || !controls_.empty() ? nullptr
-                                                                            : &reader_.damage();
+    return reader_.damage().empty() || !AllDurable() ? nullptr : &reader_.damage();
   }
 
  private:
-  // A range of the ring that was sent, up to `end`.
+  // A range of the ring that was sent, up to `end`. The daemon needs no part of it any more once it
+  // has row `seq` and item `item`.
   struct Sent {
     uint64_t end;
-    uint64_t seq;  // durable once the daemon has this row
-    bool control;  // durable once its Update was answered
-    bool rows;     // holds the rows up to `seq`
-    bool answered = false;
+    uint64_t seq;
+    uint64_t item;
+    bool shape = false;  // row `seq` comes later
   };
 
-  bool NextRows(bool urgent, v1::ClientMessage* message);
+  bool NextRecords(bool urgent, v1::ClientMessage* message);
+  void NextItems(bool urgent, v1::ClientMessage* message);
   void DefineShape(uint32_t shape, v1::ClientMessage* message);
-  void TakeControl();
   void Free();
-  bool RowsDurable() const { return durable_seq_ >= read_seq_; }
+  bool AllDurable() const { return durable_seq_ >= read_seq_ && durable_item_ >= read_item_; }
   v1::Losses CurrentLosses() const;
 
   Ring* const ring_;
@@ -98,13 +89,12 @@ class StreamProtocol {
   uint64_t read_seq_ = 0;    // the last row that was read, or that the daemon has
   uint64_t passed_seq_ = 0;  // the row that reader_ passed last on this connection
   uint64_t freed_seq_ = 0;   // the last row that was freed from the ring
+  // The same for items.
+  uint64_t durable_item_ = 0;
+  uint64_t read_item_ = 0;
+  uint64_t freed_item_ = 0;
   std::deque<Sent> sent_;
-  std::deque<std::string> controls_;  // read but not answered, oldest first
-  // Counts of controls since the ring was made.
-  uint64_t controls_read_ = 0;
-  uint64_t controls_answered_ = 0;
-  uint64_t controls_freed_ = 0;
-  Time unary_not_before_;
+  Time finish_not_before_;
 
   // State of this connection.
   bool attached_ = false;

@@ -19,21 +19,21 @@ const model::Stream* Primary(absl::Span<const model::Stream> streams) {
   return found == streams.rend() ? nullptr : &*found;
 }
 
-// Visits the fields of all updates of one kind, first all of them, then those of the primary again.
-// So the last visit of each key has its effective value. fn(key, value, update).
+// Visits the fields of all items of one kind, first all of them, then those of the primary again.
+// So the last visit of each key has its effective value. fn(key, value, item).
 template <typename Fn>
-void ForEachField(model::Update::Kind kind, absl::Span<const model::Stream> streams,
-                  absl::Span<const model::StoredUpdate> updates, Fn&& fn) {
+void ForEachField(model::Item::Kind kind, absl::Span<const model::Stream> streams,
+                  absl::Span<const model::StoredItem> items, Fn&& fn) {
   std::set<int64_t> primaries;
   for (const model::Stream& stream : streams) {
     if (stream.primary) primaries.insert(stream.id);
   }
   for (const bool again : {false, true}) {
-    for (const model::StoredUpdate& stored : updates) {
-      const model::Update& update = stored.update;
-      if (update.kind != kind || !update.object.is_object()) continue;
+    for (const model::StoredItem& stored : items) {
+      const model::Item& item = stored.item;
+      if (item.kind != kind || !item.object.is_object()) continue;
       if (again && primaries.count(stored.stream) == 0) continue;
-      for (const auto& [key, value] : update.object.items()) fn(key, value, update);
+      for (const auto& [key, value] : item.object.items()) fn(key, value, item);
     }
   }
 }
@@ -41,24 +41,24 @@ void ForEachField(model::Update::Kind kind, absl::Span<const model::Stream> stre
 }  // namespace
 
 std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
-                                        absl::Span<const model::StoredUpdate> updates) {
+                                        absl::Span<const model::StoredItem> items) {
   std::vector<SummaryValue> values;
   std::map<std::string, size_t> index;
-  ForEachField(model::Update::Kind::kSummary, streams, updates,
-               [&](const std::string& key, const Json& value, const model::Update& update) {
+  ForEachField(model::Item::Kind::kSummary, streams, items,
+               [&](const std::string& key, const Json& value, const model::Item& item) {
                  const auto [found, is_new] = index.try_emplace(key, values.size());
                  if (is_new) values.emplace_back().key = key;
                  values[found->second].value = value;
-                 values[found->second].before_step = update.before_step;
+                 values[found->second].before_step = item.BeforeStepOf(key);
                });
   return values;
 }
 
 Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
-               absl::Span<const model::StoredUpdate> updates) {
+               absl::Span<const model::StoredItem> items) {
   Json config = Json::object();
   ForEachField(
-      model::Update::Kind::kConfig, streams, updates,
+      model::Item::Kind::kConfig, streams, items,
       [&config](const std::string& key, const Json& value, const auto&) { config[key] = value; });
   const auto add = [&config](const char* key, Json value) {
     if (!config.contains(key)) config[key] = std::move(value);

@@ -20,13 +20,13 @@ struct SummaryValue {
 };
 
 // The summary values of all ranks, merged by top-level key. For each key, the latest value of a
-// primary stream is used. Values of other ranks are used only for keys that no primary set. Updates
+// primary stream is used. Values of other ranks are used only for keys that no primary set. Items
 // of streams that are not in `streams` count as those of other ranks. Keys keep the order in which
 // they were first set.
 std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
-                                        absl::Span<const model::StoredUpdate> updates);
+                                        absl::Span<const model::StoredItem> items);
 
-// The run's config as one object, from StoreReader::Updates(run.id, 0) and Streams(run.id):
+// The run's config as one object, from StoreReader::Items(run.id, 0) and Streams(run.id):
 //
 //   ...      the values that the ranks set, merged as in SummaryValues()
 //   rank, local_rank, world_size, node
@@ -37,7 +37,7 @@ std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
 //            in the job. Absent if statistics are off. If a rank set an object of that name, its
 //            other members are kept
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
-                      absl::Span<const model::StoredUpdate> updates);
+                      absl::Span<const model::StoredItem> items);
 
 }  // namespace ranklog::aggregate
 

@@ -20,12 +20,14 @@ void AddUpRuns(Overview* overview) {
   for (const query::RunReport& report : overview->runs) {
     overview->late_rows += report.run.late_rows;
     overview->losses += report.losses;
+    for (const query::RankReport& rank : report.ranks) overview->lost_items += rank.lost_items;
     for (const query::DestinationReport& one : report.destinations) {
       query::DestinationReport& sum = overview->destinations[one.kind];
       sum.kind = one.kind;
       sum.delivered_rows += one.delivered_rows;
       sum.pending_rows += one.pending_rows;
       sum.refused_rows += one.refused_rows;
+      sum.pending_items += one.pending_items;
       sum.replayed_rows += one.replayed_rows;
       if (sum.last_error.empty() && IsOpen(report, one)) {
         sum.last_error = one.last_error;  // from the newest run
@@ -195,6 +197,11 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   if (overview.lost() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.lost(), "row"),
                                     " lost: ", query::LossesText(overview.losses)));
+  }
+  if (const uint64_t items = overview.losses.items + overview.lost_items; items > 0) {
+    problems.push_back(absl::StrCat(
+        Counted(items, "item"), " (config, summary or metric definition) refused or lost: ",
+        overview.losses.items, " refused by the rank, ", overview.lost_items, " lost"));
   }
   if (overview.refused() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));

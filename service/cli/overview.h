@@ -48,6 +48,7 @@ struct Overview {
   std::map<std::string, query::DestinationReport> destinations;
   uint64_t late_rows = 0;
   model::Losses losses;
+  uint64_t lost_items = 0;
 
   uint64_t queued() const { return Sum(&query::DestinationReport::pending_rows); }
   uint64_t delivered() const { return Sum(&query::DestinationReport::delivered_rows); }

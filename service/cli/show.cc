@@ -119,6 +119,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
       absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(lost, " lost")), " (",
                       query::LossesText(rank.losses), ")");
     }
+    if (const uint64_t items = rank.losses.items + rank.lost_items; items > 0) {
+      absl::StrAppend(&text, ", ", terminal.Red(Counted(items, "item") + " refused or lost"));
+    }
     if (rank.late_rows > 0) absl::StrAppend(&text, ", ", rank.late_rows, " late");
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");
@@ -134,6 +137,10 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
                     destination.refused_rows, " refused", ReplayedText(destination), "\n");
+    if (destination.pending_items > 0) {
+      absl::StrAppend(&text, "  ", Counted(destination.pending_items, "item"),
+                      " (config, summary, metric definitions) pending\n");
+    }
     if (!destination.last_error.empty()) {
       absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
     }

@@ -85,6 +85,7 @@ model::Json OverviewJson(const Overview& overview) {
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
+                            {"pending_items", destination.pending_items},
                             {"replayed_rows", destination.replayed_rows},
                             {"last_error", destination.last_error},
                             {"reasons", query::WaitingTexts(overview.runs, kind)}});
@@ -110,6 +111,7 @@ model::Json OverviewJson(const Overview& overview) {
             {"late", overview.late_rows},
             {"lost", overview.lost()}}},
           {"lost", query::LossesJson(overview.losses)},
+          {"items", {{"refused", overview.losses.items}, {"lost", overview.lost_items}}},
           {"destinations", destinations},
           {"set_apart", SetApartJson(overview)},
           {"problems", ProblemsOf(overview)}};

@@ -103,6 +103,10 @@ Json RankJson(const query::RankCheck& rank) {
           {"merged_rows", rank.merged},
           {"replayed_rows", rank.replayed},
           {"missing_rows", rank.missing()},
+          {"items", rank.items},
+          {"intact_items", rank.intact_items},
+          {"lost_items", rank.lost_items},
+          {"refused_items", rank.losses.items},
           {"lost", rank.losses.total()},
           {"losses", query::LossesJson(rank.losses)},
           {"problems", Texts(ProblemsOf(rank))}};
@@ -121,6 +125,7 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
                {"sent", figures.sent},
                {"there", figures.present},
                {"pending_rows", destination.report.pending_rows},
+               {"pending_items", destination.report.pending_items},
                {"missing", figures.missing},
                {"gaps", gaps},
                {"duplicates", figures.diff.duplicates},
@@ -197,6 +202,12 @@ query::Findings ProblemsOf(const query::RankCheck& rank) {
   if (rank.intact != rank.rows && rank.findings.empty()) {
     problems.Add(absl::StrCat(rank.intact, " of ", rank.rows, " rows are there"));
   }
+  if (rank.intact_items < rank.items && rank.findings.empty()) {
+    problems.Add(absl::StrCat(rank.intact_items, " of ", rank.items, " items are there"));
+  }
+  if (rank.lost_items > 0) {
+    problems.Add(Counted(rank.lost_items, "item") + " lost with an earlier store, or unreadable");
+  }
   if (rank.waiting > 0) {
     problems.Add(Counted(rank.waiting, "row") + " not yet in the run: their steps are open");
   }
@@ -214,8 +225,9 @@ query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& d
   const query::DestinationReport& stored = destination.report;
   if (stored.kind == query::kLocal) return report.store.findings;
   if (!destination.error.empty()) problems.Add(destination.error);
-  if (stored.pending_rows > 0) {
-    problems.Add(Counted(stored.pending_rows, "row") + " not yet delivered");
+  if (stored.pending_rows > 0 || stored.pending_items > 0) {
+    problems.Add(absl::StrCat(Counted(stored.pending_rows, "row"), " and ",
+                              Counted(stored.pending_items, "item"), " not yet delivered"));
   } else if (!stored.complete && report.run.run.state != model::RunState::kRunning) {
     problems.Add("the run's end is not yet delivered");
   }

@@ -17,6 +17,7 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"accept.rebinds", accept.rebinds},
       {"ingest.attaches", ingest.attaches},
       {"ingest.batches", ingest.batches},
+      {"ingest.unreadable_items", ingest.unreadable_items},
       {"ingest.rows", ingest.rows},
       {"ingest.refused_messages", ingest.refused_messages},
       {"ingest.refused_too_large", ingest.refused_too_large},

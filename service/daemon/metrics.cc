@@ -47,6 +47,8 @@ constexpr Named kNames[] = {
     {"accept.rebinds", "ranklog_socket_rebinds_total",
      "Times that the socket file was removed and created again."},
     {"ingest.attaches", "ranklog_attaches_total", "Streams of ranks that attached."},
+    {"ingest.unreadable_items", "ranklog_items_unreadable_total",
+     "Items (config, summary, metric definitions) that were dropped because they are invalid."},
     {"ingest.batches", "ranklog_batches_received_total", "Batches of rows that are durable."},
     {"ingest.rows", "ranklog_rows_received_total",
      "Rows of ranks that are durable; those that were sent again count again."},
@@ -213,6 +215,10 @@ void AddLosses(const model::Losses& losses, Families& to) {
              "Lost rows of the runs in the store, by reason; decreases when a run is removed.",
              losses.*rows, {{"reason", name}});
   }
+  to.Gauge(
+      "ranklog_items_refused",
+      "Calls of Config, Summary and DefineMetric that ranks refused, of the runs in the store.",
+      losses.items);
 }
 
 std::vector<MetricFamily> FamiliesOf(const MetricValues& figures) {

@@ -1,5 +1,7 @@
 #include "service/ingest/convert.h"
 
+#include <spdlog/spdlog.h>
+
 #include <string>
 #include <utility>
 
@@ -155,6 +157,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .boot_id = identity.boot_id()};
   session.unnamed = ToUtf8(hello.ring().unnamed().substr(0, kMaxUnnamed));
   if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
+  if (hello.first_item() != 0) session.first_item = hello.first_item();
   if (const v1::Launch& launch = hello.launch(); !launch.id().empty()) {
     session.launch = {.id = launch.id(),
                       .given_id = hello.stream().job_id(),
@@ -194,24 +197,25 @@ absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch) {
   return converted;
 }
 
-absl::StatusOr<model::Update> ToUpdate(const v1::Update& update) {
-  model::Update converted;
-  switch (update.update_case()) {
-    case v1::Update::kConfig: {
-      converted.kind = model::Update::Kind::kConfig;
-      ASSIGN_OR_RETURN(converted.object, ToJson(update.config(), 0));
+absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
+  model::Item converted{
+      .seq = item.seq(), .time_us = item.time_us(), .after_row = item.after_row()};
+  switch (item.content_case()) {
+    case v1::Item::kConfig: {
+      converted.kind = model::Item::Kind::kConfig;
+      ASSIGN_OR_RETURN(converted.object, ToJson(item.config(), 0));
       return converted;
     }
-    case v1::Update::kSummary: {
-      converted.kind = model::Update::Kind::kSummary;
-      ASSIGN_OR_RETURN(converted.object, ToJson(update.summary(), 0));
-      if (update.has_before_step()) converted.before_step = update.before_step();
+    case v1::Item::kSummary: {
+      converted.kind = model::Item::Kind::kSummary;
+      ASSIGN_OR_RETURN(converted.object, ToJson(item.summary(), 0));
+      if (item.has_before_step()) converted.before_step = item.before_step();
       return converted;
     }
-    case v1::Update::kMetric: {
-      const v1::MetricDefinition& metric = update.metric();
+    case v1::Item::kMetric: {
+      const v1::MetricDefinition& metric = item.metric();
       if (metric.name().empty()) return absl::InvalidArgumentError("a metric without a name");
-      converted.kind = model::Update::Kind::kMetric;
+      converted.kind = model::Item::Kind::kMetric;
       converted.metric = {.name = metric.name(),
                           .step_metric = metric.step_metric(),
                           .step_sync = metric.step_sync(),
@@ -221,8 +225,16 @@ absl::StatusOr<model::Update> ToUpdate(const v1::Update& update) {
       return converted;
     }
     default:
-      return absl::InvalidArgumentError("an update without content");
+      return absl::InvalidArgumentError("an item without content");
   }
+}
+
+model::Item ToItemOrUnreadable(const v1::Item& item) {
+  absl::StatusOr<model::Item> converted = ToItem(item);
+  if (converted.ok()) return *std::move(converted);
+  spdlog::warn("dropped item {} of a rank (config, summary or metric): {}", item.seq(),
+               std::string(converted.status().message()));
+  return {.seq = item.seq(), .kind = model::Item::Kind::kUnreadable};
 }
 
 model::Losses ToLosses(const v1::Losses& losses) {
@@ -230,7 +242,8 @@ model::Losses ToLosses(const v1::Losses& losses) {
           .invalid = losses.invalid(),
           .step_behind = losses.step_behind(),
           .too_large = losses.too_large(),
-          .after_finish = losses.after_finish()};
+          .after_finish = losses.after_finish(),
+          .items = losses.items()};
 }
 
 model::Losses ToLosses(const v1::SpoolHeader& ring) {
@@ -238,7 +251,8 @@ model::Losses ToLosses(const v1::SpoolHeader& ring) {
           .invalid = ring.lost_invalid.load(),
           .step_behind = ring.lost_step_behind.load(),
           .too_large = ring.lost_too_large.load(),
-          .after_finish = ring.lost_after_finish.load()};
+          .after_finish = ring.lost_after_finish.load(),
+          .items = ring.lost_items.load()};
 }
 
 }  // namespace ranklog::ingest

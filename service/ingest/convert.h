@@ -25,10 +25,13 @@ RingFile::Claim ToClaim(const v1::Ring& ring);
 // Converts a batch and validates it with model::Validate.
 //   kInvalidArgument  the batch is invalid
 absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);
-// Converts and validates an update.
-//   kInvalidArgument  no update in it, an empty name, or nested deeper than kMaxConfigDepth
-absl::StatusOr<model::Update> ToUpdate(const v1::Update& update);
-// The rows that Log() refused, as the rank reports them, and as its ring counts them.
+// Converts and validates an item.
+//   kInvalidArgument  no content, an empty name, or nested deeper than kMaxConfigDepth
+absl::StatusOr<model::Item> ToItem(const v1::Item& item);
+// The same, but an invalid item becomes one without content, and is logged. The items and rows
+// after it must not wait for it.
+model::Item ToItemOrUnreadable(const v1::Item& item);
+// The rows and items that the rank refused, as the rank reports them, and as its ring counts them.
 model::Losses ToLosses(const v1::Losses& losses);
 model::Losses ToLosses(const v1::SpoolHeader& ring);
 

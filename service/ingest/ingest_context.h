@@ -29,8 +29,9 @@ struct IngestCounters {
   std::atomic<uint64_t> refused_streams{0};    // more streams than a node may have
   std::atomic<uint64_t> refused_versions{0};   // another protocol version
   std::atomic<uint64_t> batches{0};
-  std::atomic<uint64_t> rows{0};          // durable rows, resent rows included
-  std::atomic<uint64_t> unseen_rings{0};  // attaches whose ring could not be opened by its path
+  std::atomic<uint64_t> unreadable_items{0};  // dropped, and counted among the lost items
+  std::atomic<uint64_t> rows{0};              // durable rows, resent rows included
+  std::atomic<uint64_t> unseen_rings{0};      // attaches whose ring could not be opened by its path
   // Times that a stream was not read because the store was behind.
   std::atomic<uint64_t> paused_streams{0};
   std::atomic<uint64_t> orphans{0};        // rings drained after the death of their rank

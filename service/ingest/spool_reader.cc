@@ -195,8 +195,8 @@ absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes) {
         case v1::RecordKind::kRow:
           status = AddRow(*record, &part);
           break;
-        case v1::RecordKind::kControl:
-          status = AddControl(*record, &part);
+        case v1::RecordKind::kItem:
+          status = AddItem(*record, &part);
           break;
         default:
           status = Damaged(absl::StrCat("a record of kind ", static_cast<int>(header.kind)));
@@ -290,17 +290,23 @@ absl::Status SpoolReader::AddRow(absl::Span<const char> record, Part* part) {
   return absl::OkStatus();
 }
 
-absl::Status SpoolReader::AddControl(absl::Span<const char> record, Part* part) const {
-  v1::RecordHeader header;
-  uint32_t size = 0;
-  uint32_t zero = 0;
-  std::string update;
+absl::Status SpoolReader::AddItem(absl::Span<const char> record, Part* part) {
+  v1::ItemRecord fixed;
   Cursor cursor(record);
-  if (!cursor.Take(&header) || !cursor.Take(&size) || !cursor.Take(&zero) ||
-      !cursor.Take(size, &update)) {
-    return Damaged("a control that does not fit its record");
+  if (!cursor.Take(&fixed) || fixed.content_bytes > cursor.size()) {
+    return Damaged("an item that does not fit its record");
   }
-  part->controls.push_back(std::move(update));
+  if (fixed.seq == 0 || (last_item_ != 0 && fixed.seq != last_item_ + 1)) {
+    return Damaged(absl::StrCat("item ", fixed.seq, " after item ", last_item_));
+  }
+  last_item_ = fixed.seq;
+  v1::Item item;
+  // If that fails, the item has no content, and is dropped as such.
+  item.ParseFromArray(cursor.data(), static_cast<int>(fixed.content_bytes));
+  item.set_seq(fixed.seq);
+  item.set_after_row(fixed.after_row);
+  item.set_time_us(UnixTime(fixed.ticks));
+  part->items.push_back(ToItemOrUnreadable(item));
   return absl::OkStatus();
 }
 

@@ -24,19 +24,18 @@ namespace ranklog::ingest {
 // thread-safe.
 class SpoolReader {
  public:
-  // A part of the ring, in ring order. Shapes and controls come before the rows that may refer to
-  // them.
+  // A part of the ring, in ring order. Shapes come before the rows that may refer to them.
   struct Part {
     struct Shape {
       uint32_t id = 0;
       std::vector<std::string> keys;
     };
     std::vector<Shape> shapes;
-    std::vector<std::string> controls;  // serialized ranklog.v1.Update
-    model::Batch batch;                 // passes Validate(); no blocks: no rows
+    model::Batch batch;              // passes Validate(); no blocks: no rows
+    std::vector<model::Item> items;  // each with the rows before it in `batch` or an earlier part
 
     bool has_rows() const { return !batch.blocks.empty(); }
-    bool empty() const { return shapes.empty() && controls.empty() && !has_rows(); }
+    bool empty() const { return shapes.empty() && items.empty() && !has_rows(); }
   };
 
   // Reads the header of the ring behind `fd`.
@@ -73,7 +72,7 @@ class SpoolReader {
   absl::StatusOr<absl::Span<const char>> Record();
   absl::Status AddShape(absl::Span<const char> record, Part* part);
   absl::Status AddRow(absl::Span<const char> record, Part* part);
-  absl::Status AddControl(absl::Span<const char> record, Part* part) const;
+  absl::Status AddItem(absl::Span<const char> record, Part* part);
   int64_t UnixTime(uint64_t ticks) const;
   absl::Status Damaged(const std::string& what) const;
 
@@ -85,8 +84,9 @@ class SpoolReader {
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
   ShapeBounds bounds_;
-  uint64_t last_seq_ = 0;  // 0: no row was read yet
-  int64_t last_step_ = 0;  // of the row last_seq_
+  uint64_t last_seq_ = 0;   // 0: no row was read yet
+  int64_t last_step_ = 0;   // of the row last_seq_
+  uint64_t last_item_ = 0;  // 0: no item was read yet
   model::Losses losses_;
   uint32_t finished_ = v1::kNotFinished;
   int32_t exit_code_ = 0;

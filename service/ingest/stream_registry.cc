@@ -34,6 +34,7 @@ void StreamRegistry::AddKnown(const model::Stream& stream, std::shared_ptr<const
                                               .pid = stream.identity.pid,
                                               .process = stream.launch.process,
                                               .durable_seq = stream.durable_seq,
+                                              .durable_item = stream.durable_item,
                                               .ring = std::move(ring),
                                               .peer = nullptr});
 }
@@ -50,6 +51,7 @@ uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<con
     live.pid = stream.identity.pid;
     live.process = stream.launch.process;
     live.durable_seq = stream.durable_seq;
+    live.durable_item = stream.durable_item;
     auto offered = offered_.find(stream.key.incarnation);
     if (offered != offered_.end()) {
       if (ring == nullptr) ring = std::move(offered->second);
@@ -73,11 +75,13 @@ void StreamRegistry::Detach(const model::StreamKey& key, uint64_t attachment) {
   on_change_();
 }
 
-void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_seq) {
+void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_seq,
+                                uint64_t durable_item) {
   absl::MutexLock lock(&mutex_);
   auto found = streams_.find(key);
   if (found == streams_.end()) return;
   found->second.durable_seq = std::max(found->second.durable_seq, durable_seq);
+  found->second.durable_item = std::max(found->second.durable_item, durable_item);
   found->second.was_cut = false;
 }
 

@@ -30,6 +30,7 @@ struct LiveStream {
   int64_t pid = 0;                       // as sent by the rank
   std::string process{};                 // Launch::process; empty: unknown
   uint64_t durable_seq = 0;              // rows up to this one are committed
+  uint64_t durable_item = 0;             // items up to this one are committed
   std::shared_ptr<const RingFile> ring;  // shared with the code that drains it; null: not seen yet
   // Shared with other streams of the process; null: not seen since the daemon's start.
   std::shared_ptr<const Peer> peer;
@@ -73,7 +74,9 @@ class StreamRegistry {
                   std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the connection of that attachment is closed.
   void Detach(const model::StreamKey& key, uint64_t attachment) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SetDurable(const model::StreamKey& key, uint64_t durable_seq) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Each has a lower bound for what is committed.
+  void SetDurable(const model::StreamKey& key, uint64_t durable_seq, uint64_t durable_item)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream has ended. HasEnded() remembers the last kMaxEnded.
   void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 

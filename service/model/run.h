@@ -4,52 +4,15 @@
 #define SERVICE_MODEL_RUN_H_
 
 #include <cstdint>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "service/model/ordered_object.h"
+#include "service/model/item.h"
 #include "service/model/session.h"
 
 namespace ranklog::model {
-
-// A config or summary value, or an object of them. Preserves NaN and infinities, distinguishes
-// integers from floats, and keeps the order of keys. Stored as CBOR, never by dump(), which would
-// turn NaN into null.
-using Json = nlohmann::basic_json<OrderedObject>;
-
-// How charts and the summary treat a metric.
-struct MetricDefinition {
-  std::string name;  // with a trailing *, it is a glob
-  std::string step_metric;
-  bool step_sync = true;
-  bool hidden = false;
-  std::vector<std::string> summary;  // any of min max mean last first best none
-  std::string goal;                  // "", minimize, maximize
-
-  friend bool operator==(const MetricDefinition&, const MetricDefinition&) = default;
-};
-
-// The effect of a rank's Config(), Summary() or DefineMetric(). Applying one twice is harmless.
-struct Update {
-  enum class Kind { kConfig = 1, kSummary = 2, kMetric = 3 };
-  Kind kind = Kind::kConfig;
-  Json object;  // kConfig, kSummary: merged by top-level key
-  // kSummary: rows of this step and above came later than the summary, rows below came before.
-  int64_t before_step = std::numeric_limits<int64_t>::max();
-  MetricDefinition metric;  // kMetric
-};
-
-// An update in the store.
-struct StoredUpdate {
-  int64_t id = 0;
-  int64_t stream = 0;
-  int64_t time_us = 0;
-  Update update;
-};
 
 // A job that was made by starts under one given id, with the facts that a new session needs. "The
 // rank" is the session's rank. "Other processes" are processes that do not belong to the session's
@@ -172,6 +135,7 @@ struct Run {
   int64_t step_base = 0;       // offset of rows without a step, in this attempt
   uint64_t late_rows = 0;      // rows of ranks that came after their step was closed
   uint64_t replayed_rows = 0;  // rows of ranks that were logged again after a checkpoint
+  int64_t last_item = 0;       // the store's id of the newest item of its streams; 0: none
   int64_t started_us = 0;      // Unix time
   int64_t ended_us = 0;        // 0: not ended
 };
@@ -202,6 +166,8 @@ struct Stream {
   Launch launch;
   uint64_t durable_seq = 0;     // rows up to this one are in the store
   uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or counted as late
+  uint64_t durable_item = 0;    // items up to this one are in the store
+  uint64_t lost_items = 0;  // of these, items that an earlier store lost, or that were unreadable
   // The rank reported that no row with a step up to this one will come.
   int64_t passed_step = -1;
   StreamState state = StreamState::kLive;
@@ -237,9 +203,12 @@ struct Delivery {
   std::string kind;             // "wandb", "local"
   uint64_t delivered_rows = 0;  // rows [0, delivered_rows) were delivered; all rows for local
   uint64_t refused_rows = 0;    // stored in the dead-letter table
-  bool complete = false;        // the run's end was delivered too
-  std::string last_error;       // empty: the last exchange succeeded
-  Json cursor;                  // where the delivery continues, such as a line offset
+  // The store's id of the last item that the destination has, or has refused.
+  int64_t delivered_items = 0;
+  uint64_t pending_items = 0;  // number of later items; set by the store, never stored
+  bool complete = false;       // the run's end was delivered too
+  std::string last_error;      // empty: the last exchange succeeded
+  Json cursor;                 // where the delivery continues, such as a line offset
   // The number of consecutive crashes of processes during this delivery, and the version of the
   // last one. PutDelivery() does not change these.
   uint32_t crashes = 0;

@@ -9,7 +9,8 @@
 
 namespace ranklog::model {
 
-static_assert(sizeof(Losses) == std::size(kLossReasons) * sizeof(uint64_t), "a reason is missing");
+static_assert(sizeof(Losses) == (std::size(kLossReasons) + 1) * sizeof(uint64_t),
+              "a reason is missing");
 
 namespace {
 
@@ -80,6 +81,8 @@ absl::Status Validate(const Session& session) {
   problems.Check(session.stream.incarnation != 0, "the incarnation is 0");
   problems.Check(session.first_seq != 0 && session.first_seq <= kMaxFirstSeq,
                  absl::StrCat("rows from ", session.first_seq, " on"));
+  problems.Check(session.first_item != 0 && session.first_item <= kMaxFirstSeq,
+                 absl::StrCat("items from ", session.first_item, " on"));
   const Launch& launch = session.launch;
   problems.Check(
       std::max({launch.id.size(), launch.batch_job.size(), launch.process.size()}) <= kMaxNameBytes,

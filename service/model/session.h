@@ -89,7 +89,8 @@ struct Session {
   StreamKey stream;
   RunSettings settings;
   Identity identity;
-  uint64_t first_seq = 1;  // the first row that can still come; rows before it were acknowledged
+  uint64_t first_seq = 1;   // the first row that can still come; rows before it were acknowledged
+  uint64_t first_item = 1;  // the same for items
   Launch launch{};
   bool left = false;      // its process has ended; the ring was found
   std::string unnamed{};  // why its ring is not a file, and the risk; empty if it is a file
@@ -115,6 +116,7 @@ struct Losses {
   uint64_t too_large = 0;
   uint64_t after_finish = 0;
   uint64_t with_store = 0;  // set by Attach(), never by the rank
+  uint64_t items = 0;       // items that the rank refused; total() counts only rows
 
   uint64_t total() const;
   Losses& operator+=(const Losses& more);
@@ -141,6 +143,7 @@ inline uint64_t Losses::total() const {
 }
 inline Losses& Losses::operator+=(const Losses& more) {
   for (const auto& [name, rows] : kLossReasons) this->*rows += more.*rows;
+  items += more.items;
   return *this;
 }
 

@@ -15,7 +15,7 @@
 namespace ranklog::query {
 namespace {
 
-using Updates = std::vector<model::StoredUpdate>;
+using Updates = std::vector<model::StoredItem>;
 
 // The series of all metrics, indexed by the position of a value in a row.
 class SeriesTable {
@@ -116,12 +116,12 @@ absl::Status AddRows(storage::StoreReader& reader, const model::Run& run,
 absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::Run& run,
                                     const DigestOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
-  ASSIGN_OR_RETURN(const Updates updates, reader.Updates(run.id, /*after_id=*/0));
+  ASSIGN_OR_RETURN(const Updates updates, reader.Items(run.id, /*after_id=*/0));
   ASSIGN_OR_RETURN(const Shapes shapes, reader.RunShapes(run.id));
   aggregate::MetricTable definitions;
-  for (const model::StoredUpdate& update : updates) {
-    if (update.update.kind == model::Update::Kind::kMetric) {
-      definitions.Define(update.update.metric);
+  for (const model::StoredItem& update : updates) {
+    if (update.item.kind == model::Item::Kind::kMetric) {
+      definitions.Define(update.item.metric);
     }
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> plotted,

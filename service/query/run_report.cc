@@ -27,6 +27,7 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   report.refused_rows = std::min(delivery.refused_rows, passed - report.replayed_rows);
   report.delivered_rows = passed - report.replayed_rows - report.refused_rows;
   report.pending_rows = run.rows - passed;
+  report.pending_items = delivery.pending_items;
   report.complete = delivery.complete;
   report.last_error = delivery.last_error;
   report.set_apart = delivery.set_apart() && !delivery.complete;
@@ -78,7 +79,7 @@ std::string ReplayedText(const DestinationReport& destination) {
 }
 
 bool IsOpen(const RunReport& report, const DestinationReport& destination) {
-  if (destination.pending_rows > 0) return true;
+  if (destination.pending_rows > 0 || destination.pending_items > 0) return true;
   return !destination.complete && report.run.state != model::RunState::kRunning;
 }
 
@@ -96,6 +97,8 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     RankReport& rank = ranks[stream.key.rank];
     rank.rank = stream.key.rank;
     rank.rows += stream.durable_seq - stream.losses.with_store;
+    rank.items += stream.durable_item - stream.lost_items;
+    rank.lost_items += stream.lost_items;
     rank.late_rows += stream.late_rows;
     rank.replayed_rows += stream.replayed_rows;
     if (stream.state == model::StreamState::kLive && rank.unnamed.empty()) {
@@ -164,6 +167,9 @@ Json ToJson(const RunReport& report) {
                      {"rows", rank.rows},
                      {"lost", rank.losses.total()},
                      {"losses", LossesJson(rank.losses)},
+                     {"items", rank.items},
+                     {"lost_items", rank.lost_items},
+                     {"refused_items", rank.losses.items},
                      {"late_rows", rank.late_rows},
                      {"replayed_rows", rank.replayed_rows},
                      {"unnamed_spool", rank.unnamed},
@@ -175,6 +181,7 @@ Json ToJson(const RunReport& report) {
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
+                            {"pending_items", destination.pending_items},
                             {"replayed_rows", destination.replayed_rows},
                             {"complete", destination.complete},
                             {"last_error", destination.last_error},

@@ -21,7 +21,9 @@ inline constexpr char kLocal[] = "local";
 // Totals over all streams of the rank.
 struct RankReport {
   uint32_t rank = 0;
-  uint64_t rows = 0;  // durable rows
+  uint64_t rows = 0;        // durable rows
+  uint64_t items = 0;       // durable items
+  uint64_t lost_items = 0;  // lost with an earlier store, or unreadable
   model::Losses losses;
   uint64_t late_rows = 0;  // arrived after their step was closed: in the store, but not in the run
   uint64_t replayed_rows = 0;  // logged again, starting from a checkpoint
@@ -34,6 +36,7 @@ struct DestinationReport {
   uint64_t delivered_rows = 0;
   uint64_t pending_rows = 0;
   uint64_t refused_rows = 0;
+  uint64_t pending_items = 0;  // config, summary and definitions; a merged one counts as several
   // Not sent, because the tracker already has their steps from another node. These four counts add
   // up to the run's rows.
   uint64_t replayed_rows = 0;

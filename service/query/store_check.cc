@@ -136,6 +136,23 @@ absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
   return absl::OkStatus();
 }
 
+// Counts the run's items for their ranks. An item that cannot be read makes all of them unreadable,
+// since a config consists of all items.
+absl::Status CheckItems(storage::StoreReader& reader, const model::Run& run,
+                        const std::vector<model::Stream>& streams,
+                        std::map<uint32_t, RankCheck>* ranks) {
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run.id, 0));
+  for (const model::Stream& stream : streams) {
+    RankCheck& rank = (*ranks)[stream.key.rank];
+    rank.lost_items += stream.lost_items;
+    rank.items += stream.durable_item - stream.lost_items;
+    for (const model::StoredItem& stored : items) {
+      if (stored.stream == stream.id) rank.intact_items += stored.item.count;
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Whether each aggregated row of the primary rank has a row of the run or is counted as something
 // else. `run` and `streams` must be from the same moment.
 void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, StoreCheck* check) {
@@ -183,7 +200,8 @@ RowSum StoreCheck::sum() const {
 bool StoreCheck::ok() const {
   return file.empty() && findings.empty() && intact == rows && intact_replays == replays &&
          sum().holds() && std::all_of(ranks.begin(), ranks.end(), [](const RankCheck& rank) {
-           return rank.findings.empty() && rank.intact == rank.rows;
+           return rank.findings.empty() && rank.intact == rank.rows &&
+                  rank.intact_items >= rank.items;  // more may have arrived meanwhile
          });
 }
 
@@ -214,6 +232,7 @@ absl::StatusOr<StoreCheck> CheckStore(
     rank.rank = stream.key.rank;
     Note(CheckStream(reader, audit, stream, read, &rank), &rank.findings);
   }
+  Note(CheckItems(reader, run, streams, &ranks), &check.findings);
   for (auto& [number, rank] : ranks) check.ranks.push_back(std::move(rank));
   Note(CheckRun(reader, audit, run, read, &check), &check.findings);
   // In that case the findings are meaningless.

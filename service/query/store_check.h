@@ -28,6 +28,9 @@ struct RankCheck {
   uint64_t replayed = 0;  // logged again, starting from a checkpoint; not among the tracker's rows
   // Of a primary: in the row of another row of the same step, or without metrics.
   uint64_t merged = 0;
+  uint64_t items = 0;         // items according to the counters of the rank's streams
+  uint64_t intact_items = 0;  // items that were read, with a correct checksum
+  uint64_t lost_items = 0;    // lost with an earlier store, or unreadable; not among `items`
   model::Losses losses;
   Findings findings;
 
@@ -81,6 +84,7 @@ struct StoreCheck {
 //   - rows of each stream are numbered up to the last one, without gaps or repeats
 //   - the same for rows of the run, and that its steps increase
 //   - each row of the primary rank has a row of the run, or is counted as something else
+//   - the checksum and the format of every item, and that each stream has as many as it counts
 absl::StatusOr<StoreCheck> CheckStore(
     storage::StoreReader& reader, storage::StoreAudit& audit, const model::Run& run,
     const std::function<void(uint64_t done, uint64_t total)>& progress);

@@ -157,41 +157,48 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   return settings;
 }
 
-std::string EncodeUpdate(const model::Update& update) {
-  switch (update.kind) {
-    case model::Update::Kind::kMetric: {
+std::string EncodeItem(const model::Item& item) {
+  switch (item.kind) {
+    case model::Item::Kind::kMetric: {
       Json document = Json::object();
-      ForEachMetricField(update.metric, WriteTo(document));
+      ForEachMetricField(item.metric, WriteTo(document));
       return EncodeDocument(document);
     }
-    case model::Update::Kind::kSummary:
-      return EncodeDocument({{"before_step", update.before_step}, {"summary", update.object}});
+    case model::Item::Kind::kSummary: {
+      Json document = {{"before_step", item.before_step}, {"summary", item.object}};
+      if (!item.before_steps.empty()) document["before_steps"] = item.before_steps;
+      return EncodeDocument(document);
+    }
     default:
-      return EncodeDocument(update.object);
+      return EncodeDocument(item.object);
   }
 }
 
-absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob) {
+absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob) {
   ASSIGN_OR_RETURN(Json document, DecodeDocument(blob));
-  model::Update update;
-  update.kind = static_cast<model::Update::Kind>(kind);
-  if (update.kind == model::Update::Kind::kMetric) {
-    ForEachMetricField(update.metric, ReadFrom{document});
-    return update;
+  model::Item item;
+  item.kind = static_cast<model::Item::Kind>(kind);
+  if (item.kind == model::Item::Kind::kMetric) {
+    ForEachMetricField(item.metric, ReadFrom{document});
+    return item;
   }
-  if (update.kind == model::Update::Kind::kSummary) {
-    update.before_step = 0;
-    ReadFrom{document}("before_step", update.before_step);
+  if (item.kind == model::Item::Kind::kSummary) {
+    item.before_step = 0;
+    ReadFrom{document}("before_step", item.before_step);
+    if (const auto steps = document.find("before_steps"); steps != document.end()) {
+      for (const auto& [key, step] : steps->items()) {
+        if (step.is_number_integer()) item.before_steps[key] = step.get<int64_t>();
+      }
+    }
     Json summary = document.is_object() ? std::move(document["summary"]) : Json();
     document = std::move(summary);
   }
-  if ((update.kind != model::Update::Kind::kConfig &&
-       update.kind != model::Update::Kind::kSummary) ||
+  if ((item.kind != model::Item::Kind::kConfig && item.kind != model::Item::Kind::kSummary) ||
       !document.is_object()) {
-    return absl::DataLossError("a damaged update in the store");
+    return absl::DataLossError("a damaged item in the store");
   }
-  update.object = std::move(document);
-  return update;
+  item.object = std::move(document);
+  return item;
 }
 
 }  // namespace ranklog::storage

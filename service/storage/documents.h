@@ -1,4 +1,4 @@
-// Encodes data that is stored as CBOR documents: settings, updates, and the cursors of deliveries.
+// Encodes data that is stored as CBOR documents: settings, items, and the cursors of deliveries.
 
 #ifndef SERVICE_STORAGE_DOCUMENTS_H_
 #define SERVICE_STORAGE_DOCUMENTS_H_
@@ -21,9 +21,9 @@ std::string EncodeSettings(const model::RunSettings& settings);
 // A field that is absent from the document (a later version added it) gets its default.
 absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob);  // kDataLoss
 
-// `kind` is run_update.kind, the kind of the update.
-std::string EncodeUpdate(const model::Update& update);
-absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob);  // kDataLoss
+// The content of an item, without seq, count, time_us and after_row. `kind` is item.kind.
+std::string EncodeItem(const model::Item& item);
+absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob);  // kDataLoss
 
 }  // namespace ranklog::storage
 

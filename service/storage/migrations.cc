@@ -211,7 +211,33 @@ CREATE INDEX removed_stream_of_run ON removed_stream(run);
 CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1};
+// The table of updates becomes the table of items by a new name, so that a damaged copy keeps what
+// can be read of it (recovery/remains.h).
+constexpr char kVersion2[] = R"sql(
+ALTER TABLE run_update RENAME TO item;
+ALTER TABLE item ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE item ADD COLUMN count INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE item ADD COLUMN after_row INTEGER NOT NULL DEFAULT 0;
+DROP INDEX run_update_of_run;
+DROP INDEX run_update_of_stream;
+CREATE INDEX item_of_run ON item(run, id, count);
+CREATE INDEX item_of_kind ON item(run, kind, id);
+CREATE INDEX item_of_stream ON item(stream, seq, count);
+ALTER TABLE stream ADD COLUMN durable_item INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN lost_items INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN refused_items INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE removed_stream ADD COLUMN durable_item INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE delivery ADD COLUMN delivered_items INTEGER NOT NULL DEFAULT 0;
+UPDATE item SET seq = numbered.seq FROM (
+  SELECT id, row_number() OVER (PARTITION BY stream ORDER BY id) AS seq FROM item
+) AS numbered WHERE numbered.id = item.id;
+UPDATE stream SET durable_item = (SELECT count(*) FROM item WHERE item.stream = stream.id);
+UPDATE delivery SET delivered_items = (
+  SELECT coalesce(max(item.id), 0) FROM item WHERE item.run = delivery.run
+) WHERE complete = 1;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2};
 
 // Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"

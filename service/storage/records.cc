@@ -19,7 +19,8 @@ const char kSelectRun[] =
     "coalesce((SELECT min(flags & 8) FROM start WHERE start.project = job.project "
     "AND start.job_id = job.job_id), 0), run.replays, run.furthest_step, run.attempt, "
     "run.step_base, (SELECT coalesce(sum(replayed_rows), 0) FROM stream "
-    "WHERE stream.run = run.id), job.job_id "
+    "WHERE stream.run = run.id), job.job_id, "
+    "(SELECT coalesce(max(id), 0) FROM item WHERE item.run = run.id) "
     "FROM run JOIN job ON job.id = run.job ";
 
 std::string SelectStream() {
@@ -35,14 +36,18 @@ std::string SelectStream() {
       "stream.process, start.notice, start.refused, "
       "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), "
       "stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows, "
-      "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id "
+      "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id, "
+      "stream.durable_item, stream.lost_items, stream.refused_items "
       "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ");
 }
 
-// Rows of a local delivery count as delivered once they are in the store.
+// Rows and items of a local delivery count as delivered once they are in the store.
 const char kSelectDelivery[] =
-    "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
-    "refused_rows, complete, last_error, crashes, crashed_version, place FROM delivery "
+    "SELECT delivery.run, delivery.kind, "
+    "CASE delivery.kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
+    "refused_rows, complete, last_error, crashes, crashed_version, delivered_items, "
+    "(SELECT coalesce(sum(count), 0) FROM item WHERE item.run = delivery.run "
+    "AND item.id > delivered_items AND delivery.kind <> 'local'), place FROM delivery "
     "JOIN run ON run.id = delivery.run ";
 
 // All that identifies a row as belonging to this stream; empty while that may change.
@@ -135,7 +140,7 @@ model::Run RunWithoutSettings(const Query& query) {
   Columns rest(query, kMustBeThereColumn + 1);
   std::string job_id;
   rest.ReadAll(run.replays, run.furthest_step, run.attempt, run.step_base, run.replayed_rows,
-               job_id);
+               job_id, run.last_item);
   model::AddNumberNotice(job_id, run.run_id, run.primary_rank, &run.notice);
   return run;
 }
@@ -172,7 +177,7 @@ model::Stream StreamOf(const Query& query) {
                   stream.run_id);
   columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
                   stream.merged_rows, stream.step_base, stream.init_us, identity.began_us,
-                  identity.boot_id);
+                  identity.boot_id, stream.durable_item, stream.lost_items, stream.losses.items);
   SetLaunchFlags(flags, &launch);
   stream.warns = (flags & kWarns) != 0;
   return stream;
@@ -190,7 +195,7 @@ absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {
   Columns columns(query);
   columns.ReadAll(delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
                   delivery.complete, delivery.last_error, delivery.crashes,
-                  delivery.crashed_version);
+                  delivery.crashed_version, delivery.delivered_items, delivery.pending_items);
   ASSIGN_OR_RETURN(delivery.cursor, DecodeDocument(columns.Bytes()));
   return delivery;
 }

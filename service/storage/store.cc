@@ -241,15 +241,19 @@ absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
 
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {
   return WriteOne(
-      "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place) "
-      "SELECT id, ?2, ?3, ?4, ?5 AND state <> 0 AND (rows <= ?3 OR ?2 = 'local'), ?6, ?7 "
+      "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place, "
+      "delivered_items) "
+      "SELECT id, ?2, ?3, ?4, ?5 AND state <> 0 AND (?2 = 'local' OR (rows <= ?3 AND "
+      "NOT EXISTS (SELECT 1 FROM item WHERE item.run = ?1 AND item.id > ?8))), ?6, ?7, ?8 "
       "FROM run WHERE id = ?1 "
       "ON CONFLICT(run, kind) DO UPDATE SET delivered_rows = excluded.delivered_rows, "
       "refused_rows = excluded.refused_rows, complete = excluded.complete, "
-      "last_error = excluded.last_error, place = excluded.place",
+      "last_error = excluded.last_error, place = excluded.place, "
+      "delivered_items = excluded.delivered_items",
       delivery.run,
       {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
-       delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor))});
+       delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor)),
+       delivery.delivered_items});
 }
 
 absl::Status Store::SetCrashes(const model::Delivery& delivery) {

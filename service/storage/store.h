@@ -112,6 +112,7 @@ class Store {
   //   - known stream: the rows that it lacks before session.first_seq; then this store is an older
   //     copy, or was recovered
   //   - ring that attaches again after its run was removed: the rows that were removed with the run
+  // The same holds for items, session.first_item and lost_items.
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Chooses the primary rank of a run that has none, and names the run after it. The streams of
@@ -130,12 +131,17 @@ class Store {
   // Marks the rows after the stream's last one, up to `seq`, as lost: they count as its
   // losses.with_store.
   absl::Status SkipTo(int64_t stream, uint64_t seq);
-  // Stores an update, unless it equals the stream's last one.
-  absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
+  // Appends the new ones of a stream's items, and returns its durable_item after the commit. Drops
+  // items that are already stored. Consecutive items of a run that have one kind and stream are
+  // merged, with a new id, as long as the result is small.
+  //   kInvalidArgument     there is a gap before an item, or a row before it is missing
+  absl::StatusOr<uint64_t> AppendItems(int64_t stream, absl::Span<const model::Item> items);
+  // Marks the items after the stream's last one, up to `seq`, as lost.
+  absl::Status SkipItemsTo(int64_t stream, uint64_t seq);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
   // Sets the results of Attach(), for streams that are copied from another store.
   absl::Status SetAttempt(int64_t stream, uint32_t attempt, bool began_anew);
-  // Sets the counts of rows that Log() refused. Does not change losses.with_store.
+  // Sets the counts of rows and items that the rank refused. Does not change losses.with_store.
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
   // Ends a stream. A finished stream stays finished. A crashed one may still become finished.
   //   kInvalidArgument     the state is kLive
@@ -170,7 +176,7 @@ class Store {
   //                        has a part of a run, so its other rows belong there, too
   absl::Status SetBaseUrl(int64_t run, absl::string_view base_url);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
-  // ended and all its rows are delivered.
+  // ended and all its rows and items are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
   // Stores only `crashes`, `crashed_version` and `last_error`.
   absl::Status SetCrashes(const model::Delivery& delivery);
@@ -263,6 +269,7 @@ class Store {
   absl::Status Reopen(int64_t run);
 
   absl::StatusOr<Known*> Find(Owner owner, int64_t id);
+  absl::Status AppendItem(int64_t run, int64_t stream, model::Item item);
   static absl::Status CheckFits(const model::Batch& batch, const Known& known);
   static absl::Status CheckShapes(const model::Batch& batch, const Known& known);
   absl::Status Define(Owner owner, int64_t id, uint32_t shape, absl::Span<const std::string> keys);

@@ -93,6 +93,7 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
     if (session.first_seq > stream.durable_seq + 1) {
       RETURN_IF_ERROR(SkipTo(stream.id, session.first_seq - 1));
     }
+    RETURN_IF_ERROR(SkipItemsTo(stream.id, session.first_item - 1));
     if (stream.state == StreamState::kLive) return ReadStream(writer_, stream.id);
     RETURN_IF_ERROR(
         Write("UPDATE stream SET state = ?2, exit_code = 0, reason = ?3, ended_us = 0 "
@@ -289,6 +290,13 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                                          "WHERE incarnation = ?1 AND rank = ?2",
                                          {session.stream.incarnation, session.stream.rank}));
   const uint64_t gone = std::max(session.first_seq - 1, static_cast<uint64_t>(removed));
+  ASSIGN_OR_RETURN(
+      const int64_t removed_items,
+      writer_.SelectInteger("SELECT coalesce(max(durable_item), 0) FROM removed_stream "
+                            "WHERE incarnation = ?1 AND rank = ?2",
+                            {session.stream.incarnation, session.stream.rank}));
+  const uint64_t gone_items =
+      std::max(session.first_item - 1, static_cast<uint64_t>(removed_items));
   // A ring of a process that has other rings continues in their steps. They may have ended: that of
   // a forked child is often found after its parent's Finish().
   ASSIGN_OR_RETURN(const int64_t begun,
@@ -303,11 +311,11 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
       "durable_seq, aggregated_seq, lost_with_store, begun_step, start, process, attempt, "
-      "began_anew, init_us, began_us, boot_id, reason) VALUES("
+      "began_anew, init_us, began_us, boot_id, reason, durable_item, lost_items) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
       "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22, "
-      "?23, ?24, ?25)",
+      "?23, ?24, ?25, ?26, ?26)",
       {owner.run,
        owner.job,
        session.stream.rank,
@@ -332,7 +340,8 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
        session.settings.start_time_us,
        identity.began_us,
        identity.boot_id,
-       session.unnamed}));
+       session.unnamed,
+       gone_items}));
   return writer_.last_insert_id();
 }
 

@@ -95,12 +95,13 @@ absl::StatusOr<uint64_t> StoreReader::BytesOfRun(int64_t run) {
 }
 
 absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
-  Query query =
-      database_.Select(absl::StrCat("SELECT ", LossColumns("total(lost_", ")"), " FROM stream"));
+  Query query = database_.Select(absl::StrCat("SELECT ", LossColumns("total(lost_", ")"),
+                                              ", total(refused_items) FROM stream"));
   model::Losses losses;
   if (query.Next()) {
     int column = 0;
     for (const auto& [name, rows] : model::kLossReasons) losses.*rows = query.Unsigned(column++);
+    losses.items = query.Unsigned(column);
   }
   RETURN_IF_ERROR(query.status());
   return losses;

@@ -187,22 +187,24 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, con
   return batches;
 }
 
-absl::StatusOr<std::vector<model::StoredUpdate>> StoreReader::Updates(int64_t run,
-                                                                      int64_t after_id) {
-  std::vector<model::StoredUpdate> updates;
+absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Items(int64_t run, int64_t after_id) {
+  std::vector<model::StoredItem> items;
   Query query = database_.Select(
-      "SELECT id, stream, time_us, kind, data FROM run_update WHERE run = ?1 AND id > ?2 "
-      "ORDER BY id",
+      "SELECT id, stream, seq, count, after_row, time_us, kind, data FROM item "
+      "WHERE run = ?1 AND id > ?2 ORDER BY id",
       {run, after_id});
   while (query.Next()) {
-    model::StoredUpdate& stored = updates.emplace_back();
+    model::StoredItem& stored = items.emplace_back();
     stored.id = query.Integer(0);
     stored.stream = query.Integer(1);
-    stored.time_us = query.Integer(2);
-    ASSIGN_OR_RETURN(stored.update, DecodeUpdate(query.Integer(3), query.Bytes(4)));
+    ASSIGN_OR_RETURN(stored.item, DecodeItem(query.Integer(6), query.Bytes(7)));
+    stored.item.seq = query.Unsigned(2);
+    stored.item.count = query.Unsigned(3);
+    stored.item.after_row = query.Unsigned(4);
+    stored.item.time_us = query.Integer(5);
   }
   RETURN_IF_ERROR(query.status());
-  return updates;
+  return items;
 }
 
 absl::StatusOr<std::vector<model::Delivery>> StoreReader::Deliveries(int64_t run) {

@@ -80,8 +80,8 @@ class StoreReader {
                                                          size_t max_bytes);
   absl::StatusOr<std::vector<model::Rewind>> Rewinds(int64_t run);  // oldest first
 
-  // The updates of a run's streams with ids above `after_id`, oldest first.
-  absl::StatusOr<std::vector<model::StoredUpdate>> Updates(int64_t run, int64_t after_id);
+  // The items of a run's streams with ids above `after_id`, oldest first.
+  absl::StatusOr<std::vector<model::StoredItem>> Items(int64_t run, int64_t after_id);
 
   absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
   // Not complete, oldest run first.

@@ -33,8 +33,8 @@ constexpr Leavings kLeavings[] = {
      "JOIN stream_batch ON stream_batch.stream = removed_stream.id "
      "WHERE removed_stream.run = ?1 LIMIT ?2",
      "DELETE FROM stream_batch WHERE id = ?1", false},
-    {"SELECT length(data), id FROM run_update WHERE run = ?1 LIMIT ?2",
-     "DELETE FROM run_update WHERE id = ?1", false},
+    {"SELECT length(data), id FROM item WHERE run = ?1 LIMIT ?2", "DELETE FROM item WHERE id = ?1",
+     false},
     {"SELECT length(content), id FROM dead_letter WHERE run = ?1 LIMIT ?2",
      "DELETE FROM dead_letter WHERE id = ?1", false},
     {"SELECT length(keys), stream, shape FROM removed_stream "
@@ -62,8 +62,9 @@ absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
             "FROM run JOIN job ON job.id = run.job WHERE run.id = ?1",
             {run, now_us, keeps_id}));
   RETURN_IF_ERROR(
-      Write("INSERT INTO removed_stream(id, run, rank, incarnation, durable_seq) "
-            "SELECT id, run, rank, incarnation, durable_seq FROM stream WHERE run = ?1",
+      Write("INSERT INTO removed_stream(id, run, rank, incarnation, durable_seq, durable_item) "
+            "SELECT id, run, rank, incarnation, durable_seq, durable_item FROM stream "
+            "WHERE run = ?1",
             {run}));
   RETURN_IF_ERROR(Write("DELETE FROM delivery WHERE run = ?1", {run}));
   RETURN_IF_ERROR(Write("DELETE FROM stream WHERE run = ?1", {run}));

@@ -1,4 +1,8 @@
-// Writes what a stream brings: shapes, rows, updates, and its end.
+// Writes what a stream brings: shapes, rows, items, and its end.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
@@ -11,6 +15,9 @@ namespace ranklog::storage {
 namespace {
 
 using model::StreamState;
+
+// A larger config or summary is not merged, because each merge writes it again.
+constexpr size_t kMaxMergedBytes = 64 << 10;
 
 }  // namespace
 
@@ -47,27 +54,98 @@ absl::Status Store::SkipTo(int64_t stream, uint64_t seq) {
   return absl::OkStatus();
 }
 
-absl::Status Store::Apply(int64_t stream, const model::Update& of_rank, int64_t now_us) {
-  model::Update update = of_rank;
-  // A new process counts its steps from the start. The run's earlier steps came before the update.
-  ASSIGN_OR_RETURN(const int64_t begun,
-                   writer_.SelectInteger(
-                       "SELECT coalesce(max(begun_step), -1) FROM stream WHERE id = ?1", {stream}));
-  update.before_step = std::max(update.before_step, begun + 1);
-  const std::string document = EncodeUpdate(update);
-  const auto kind = static_cast<int64_t>(update.kind);
+absl::StatusOr<uint64_t> Store::AppendItems(int64_t stream, absl::Span<const model::Item> items) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  int64_t run = 0;
+  uint64_t durable = 0;
+  uint64_t durable_rows = 0;
+  int64_t begun_step = -1;
   {
+    Query query = writer_.Select(
+        "SELECT run, durable_item, durable_seq, begun_step FROM stream WHERE id = ?1", {stream});
+    if (!query.Next()) {
+      RETURN_IF_ERROR(query.status());
+      return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", stream));
+    }
+    run = query.Integer(0);
+    durable = query.Unsigned(1);
+    durable_rows = query.Unsigned(2);
+    begun_step = query.Integer(3);
+  }
+  std::vector<model::Item> fresh;
+  uint64_t last = durable;
+  uint64_t unreadable = 0;
+  for (const model::Item& item : items) {
+    if (item.seq <= durable) continue;
+    if (item.seq - item.count != last) {
+      return absl::InvalidArgumentError(absl::StrCat("item ", item.seq, " came after item ", last));
+    }
+    if (item.after_row > durable_rows) {
+      return absl::InvalidArgumentError(absl::StrCat("item ", item.seq, " came before row ",
+                                                     item.after_row, ", which precedes it"));
+    }
+    last = item.seq;
+    if (item.kind == model::Item::Kind::kUnreadable) {
+      ++unreadable;
+      continue;
+    }
+    // A new process counts its steps from the start. The run's earlier steps came before the item.
+    model::Item placed = item;
+    placed.before_step = std::max(placed.before_step, begun_step + 1);
+    for (auto& [key, step] : placed.before_steps) step = std::max(step, begun_step + 1);
+    if (fresh.empty() || !fresh.back().Absorb(placed)) fresh.push_back(std::move(placed));
+  }
+  for (model::Item& item : fresh) RETURN_IF_ERROR(AppendItem(run, stream, std::move(item)));
+  if (last == durable) return durable;
+  RETURN_IF_ERROR(
+      Write("UPDATE stream SET durable_item = ?2, lost_items = lost_items + ?3 WHERE id = ?1",
+            {stream, last, unreadable}));
+  return last;
+}
+
+absl::Status Store::AppendItem(int64_t run, int64_t stream, model::Item item) {
+  const auto kind = static_cast<int64_t>(item.kind);
+  int64_t merged = 0;  // the item of the run that `item` replaces
+  std::string document;
+  {
+    // Only with the run's last item of this kind: then no other stream's item comes between.
     Query last = writer_.Select(
-        "SELECT kind, data FROM run_update WHERE stream = ?1 ORDER BY id DESC LIMIT 1", {stream});
-    if (last.Next() && last.Integer(0) == kind && last.Bytes(1) == document) {
-      return absl::OkStatus();
+        "SELECT id, stream, count, data FROM item WHERE run = ?1 AND kind = ?2 "
+        "ORDER BY id DESC LIMIT 1",
+        {run, kind});
+    if (last.Next() && last.Integer(1) == stream && last.Bytes(3).size() <= kMaxMergedBytes) {
+      absl::StatusOr<model::Item> both = DecodeItem(kind, last.Bytes(3));
+      if (both.ok()) both->count = last.Unsigned(2);
+      if (both.ok() && both->Absorb(item)) {
+        document = EncodeItem(*both);
+        if (document == last.Bytes(3)) {
+          // Nothing changes, so no destination needs to read it again.
+          return Write("UPDATE item SET seq = ?2, count = ?3 WHERE id = ?1",
+                       {last.Integer(0), both->seq, both->count});
+        }
+        if (document.size() <= kMaxMergedBytes) {
+          merged = last.Integer(0);
+          item = *std::move(both);
+        }
+      }
     }
     RETURN_IF_ERROR(last.status());
   }
+  if (merged == 0) document = EncodeItem(item);
+  // Before the other is deleted, so that the id is new: destinations remember ids.
+  RETURN_IF_ERROR(
+      Write("INSERT INTO item(run, stream, seq, count, after_row, time_us, kind, data) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            {run, stream, item.seq, item.count, item.after_row, item.time_us, kind,
+             Parameter::Blob(document)}));
+  return merged == 0 ? absl::OkStatus() : Write("DELETE FROM item WHERE id = ?1", {merged});
+}
+
+absl::Status Store::SkipItemsTo(int64_t stream, uint64_t seq) {
   return WriteOne(
-      "INSERT INTO run_update(run, stream, time_us, kind, data) "
-      "SELECT run, id, ?2, ?3, ?4 FROM stream WHERE id = ?1",
-      stream, {stream, now_us, kind, Parameter::Blob(document)});
+      "UPDATE stream SET lost_items = lost_items + max(0, ?2 - durable_item), "
+      "durable_item = max(durable_item, ?2) WHERE id = ?1",
+      stream, {stream, seq});
 }
 
 absl::Status Store::SetProgress(int64_t stream, int64_t passed_step) {
@@ -89,6 +167,8 @@ absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
     absl::StrAppend(&columns, columns.empty() ? "" : ", ", "lost_", reason.name, " = ?",
                     values.size());
   }
+  values.emplace_back(losses.items);
+  absl::StrAppend(&columns, ", refused_items = ?", values.size());
   return WriteOne(absl::StrCat("UPDATE stream SET ", columns, " WHERE id = ?1"), stream, values);
 }
 

@@ -113,12 +113,12 @@ TEST_F(EndpointTest, AnyAnswerKeepsConnection) {
   LogRow();
   const auto end = steady_clock::now() + milliseconds(2500);
   for (uint64_t updates = 1; steady_clock::now() < end; ++updates) {
-    v1::Update update;
+    v1::Item update;
     update.mutable_config();
-    ASSERT_EQ(other->writer.WriteControl(update.SerializeAsString()), WriteResult::kTaken);
+    ASSERT_EQ(other->writer.WriteItem(update.SerializeAsString()), WriteResult::kTaken);
     EXPECT_TRUE(testing::WaitFor([&] {
       Tick(&endpoint);
-      return other->durable_controls == updates;
+      return other->durable_items == updates;
     }));
   }
   EXPECT_EQ(daemon_.attaches(), 2);  // one for each ring

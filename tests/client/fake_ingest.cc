@@ -130,6 +130,18 @@ void FakeIngest::Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStr
   }
 }
 
+void FakeIngest::Store(const v1::Items& items, ReceivedStream* stream) {
+  for (const v1::Item& item : items.item()) {
+    if (item.seq() > stream->items.size() + 1) ReportError("a gap before an item");
+    if (item.after_row() > stream->rows.size()) ReportError("an item before its rows");
+    if (item.seq() <= stream->items.size()) {
+      ++duplicates_;
+    } else {
+      stream->items.push_back(item);
+    }
+  }
+}
+
 grpc::Status FakeIngest::Attach(
     grpc::ServerContext*, grpc::ServerReaderWriter<v1::ServerMessage, v1::ClientMessage>* stream) {
   v1::ClientMessage message;
@@ -142,6 +154,7 @@ grpc::Status FakeIngest::Attach(
   received.hello = message.hello();
   v1::ServerMessage reply;
   reply.mutable_hello()->set_durable_seq(received.rows.size());
+  reply.mutable_hello()->set_durable_item(received.items.size());
   reply.mutable_hello()->set_send_descriptor(ask_for_descriptor_);
   acks_.wait(lock, [this] { return !hold_hellos_ || stopping_; });
   lock.unlock();
@@ -158,16 +171,18 @@ grpc::Status FakeIngest::Attach(
       received.passed_step = message.progress().passed_step();
     } else if (message.has_losses()) {
       received.losses = message.losses();
-    } else if (message.has_batch()) {
-      Store(message.batch(), shapes, &received);
+    } else if (message.has_batch() || message.has_items()) {
+      if (message.has_batch()) Store(message.batch(), shapes, &received);
+      if (message.has_items()) Store(message.items(), &received);
       if (break_after_ > 0 && --break_after_ == 0) {
         break_after_ = -1;
         return {grpc::StatusCode::UNAVAILABLE, "broken as told"};
       }
-      acks_.wait(lock, [this] { return !hold_acks_ || stopping_; });
+      acks_.wait(lock, [&] { return !hold_acks_ || stopping_ || !message.has_batch(); });
       if (stopping_) break;
       v1::ServerMessage ack;
       ack.mutable_ack()->set_durable_seq(received.rows.size());
+      ack.mutable_ack()->set_durable_item(received.items.size());
       lock.unlock();
       stream->Write(ack);
       continue;
@@ -177,22 +192,17 @@ grpc::Status FakeIngest::Attach(
   return grpc::Status::OK;
 }
 
-grpc::Status FakeIngest::Update(grpc::ServerContext*, const v1::UpdateRequest* request,
-                                v1::UpdateReply*) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  streams_[request->stream().incarnation()].updates.push_back(request->update());
-  return grpc::Status::OK;
-}
-
 grpc::Status FakeIngest::Finish(grpc::ServerContext*, const v1::FinishRequest* request,
                                 v1::FinishReply*) {
   std::lock_guard<std::mutex> lock(mutex_);
   ReceivedStream& stream = streams_[request->stream().incarnation()];
   if (request->last_seq() != stream.rows.size()) ReportError("finish before all rows are here");
+  if (request->last_item() != stream.items.size()) ReportError("finish before all items are here");
   stream.finished = true;
   stream.exit_code = request->exit_code();
   stream.losses = request->losses();
   stream.last_seq = request->last_seq();
+  stream.last_item = request->last_item();
   return grpc::Status::OK;
 }
 

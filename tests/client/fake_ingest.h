@@ -34,12 +34,13 @@ struct ReceivedStream {
   v1::Hello hello;
   std::vector<ReceivedRow> rows;  // ordered by seq, without gaps
   std::map<uint32_t, std::vector<std::string>> shapes;
-  std::vector<v1::Update> updates;
+  std::vector<v1::Item> items;  // without gaps
   v1::Losses losses;
   int64_t passed_step = -1;
   bool finished = false;
   int32_t exit_code = 0;
   uint64_t last_seq = 0;
+  uint64_t last_item = 0;
 };
 
 class FakeIngest : public v1::Ingest::Service {
@@ -56,10 +57,10 @@ class FakeIngest : public v1::Ingest::Service {
   // Rows of the only stream, or of all streams if there are several.
   std::vector<ReceivedRow> Rows();
   size_t row_count();
-  int attaches();              // calls of Attach so far
-  size_t duplicates();         // rows that were sent again after their acknowledgement
-  std::string error();         // a protocol error of a client; empty if there is none
-  void HoldAcks(bool hold);    // stores rows, but does not acknowledge them
+  int attaches();            // calls of Attach so far
+  size_t duplicates();       // rows that were sent again after their acknowledgement
+  std::string error();       // a protocol error of a client; empty if there is none
+  void HoldAcks(bool hold);  // stores rows, but does not acknowledge them; other streams' items are
   void HoldHellos(bool hold);  // does not answer new streams
   void AskForDescriptor(bool ask);
   // Breaks every stream after this many more batches. The last one is stored, but not acknowledged.
@@ -68,8 +69,6 @@ class FakeIngest : public v1::Ingest::Service {
   grpc::Status Attach(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::ServerMessage, v1::ClientMessage>* stream) override;
-  grpc::Status Update(grpc::ServerContext* context, const v1::UpdateRequest* request,
-                      v1::UpdateReply* reply) override;
   grpc::Status Finish(grpc::ServerContext* context, const v1::FinishRequest* request,
                       v1::FinishReply* reply) override;
 
@@ -77,6 +76,7 @@ class FakeIngest : public v1::Ingest::Service {
   using Shapes = std::map<uint32_t, std::vector<std::string>>;  // of one connection
 
   void Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStream* stream);
+  void Store(const v1::Items& items, ReceivedStream* stream);
   void ReportError(const std::string& error);
 
   const std::string path_;

@@ -209,6 +209,9 @@ class Stream {
       if (message.has_batch()) {
         rows_ = message.batch().last_seq();
         ack_.emplace().mutable_ack()->set_durable_seq(rows_);
+      } else if (message.has_items()) {
+        items_ = message.items().item().rbegin()->seq();
+        ack_.emplace().mutable_ack()->set_durable_item(items_);
       }
     }
     if (protocol_.Damage() != nullptr) {
@@ -216,15 +219,13 @@ class Stream {
       ring_->given_up.store(true);
       return any;
     }
-    v1::UpdateRequest update;
-    if (!update_ && protocol_.NextUpdate({}, &update)) any = update_ = true;
     if (!finish_ && protocol_.NextFinish({}, &finish_request_)) any = finish_ = true;
     return any;
   }
 
   const RunState* run() const { return run_.get(); }
   uint64_t rows() const { return rows_; }
-  uint64_t updates() const { return updates_; }
+  uint64_t items() const { return items_; }
   // Returns what the daemon would count as lost, or could not read.
   std::string Error() const {
     if (error_.empty() && protocol_.done() && finish_request_.last_seq() != rows_) {
@@ -235,11 +236,9 @@ class Stream {
 
  private:
   bool TakeAnswers() {
-    const bool any = ack_.has_value() || update_ || finish_;
+    const bool any = ack_.has_value() || finish_;
     if (ack_) protocol_.OnMessage(*ack_);
     ack_.reset();
-    if (update_) protocol_.OnUpdate({}, absl::StatusCode::kOk);
-    if (std::exchange(update_, false)) ++updates_;
     if (finish_) protocol_.OnFinish({}, absl::StatusCode::kOk);
     finish_ = false;
     return any;
@@ -249,11 +248,10 @@ class Stream {
   const std::shared_ptr<Ring> ring_;
   StreamProtocol protocol_;
   std::optional<v1::ServerMessage> ack_;
-  bool update_ = false;
   bool finish_ = false;
   v1::FinishRequest finish_request_;
   uint64_t rows_ = 0;
-  uint64_t updates_ = 0;
+  uint64_t items_ = 0;
   std::string error_;
 };
 
@@ -330,9 +328,9 @@ class InterleavingTest : public ::testing::Test {
     ++(taken ? taken_[run.get()] : refused_);
   }
   void Update() {
-    v1::Update update;
-    update.mutable_config()->add_fields()->set_key("lr");
-    if (run_->Control(update)) ++updates_;
+    v1::Item item;
+    item.mutable_config()->add_fields()->set_key("lr");
+    if (run_->AddItem(item)) ++items_;
   }
 
   // Cases that several tests run.
@@ -410,11 +408,11 @@ class InterleavingTest : public ::testing::Test {
 
   std::string Check() {
     std::map<const RunState*, uint64_t> rows;
-    uint64_t updates = 0;
+    uint64_t items = 0;
     for (const auto& stream : streams_) {
       if (!stream->Error().empty()) return stream->Error();
       rows[stream->run()] += stream->rows();
-      updates += stream->updates();
+      items += stream->items();
     }
     uint64_t lost = 0;
     for (const auto& run : {run_, other_run_}) {
@@ -425,7 +423,7 @@ class InterleavingTest : public ::testing::Test {
               stats.lost_too_large;
     }
     if (!all_durable_) return "Finish() is not durable";
-    if (updates != updates_) return "an update is lost";
+    if (items != items_) return "an item is lost";
     if (lost != refused_) return "a refused row is not counted";
     if (!world_->rings.empty()) return "a ring is left, so the run has crashed";
     return "";
@@ -446,7 +444,7 @@ class InterleavingTest : public ::testing::Test {
     other_run_.reset();
     world_.reset();
     taken_.clear();
-    refused_ = updates_ = 0;
+    refused_ = items_ = 0;
     finishers_ = 0;
     all_durable_ = true;
   }
@@ -465,8 +463,8 @@ class InterleavingTest : public ::testing::Test {
   std::map<const RunState*, uint64_t> taken_;
   int all_orders_ = 0;
   uint64_t refused_ = 0;
-  uint64_t updates_ = 0;  // taken ones
-  int finishers_ = 0;     // running ones
+  uint64_t items_ = 0;  // taken ones
+  int finishers_ = 0;   // running ones
   bool all_durable_ = true;
 };
 

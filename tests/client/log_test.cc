@@ -445,11 +445,12 @@ TEST_F(LogTest, ConfigSummaryAndMetricsAreUpdates) {
   EXPECT_FALSE(run.Config({{"deep", deep}}));
   EXPECT_THAT(run.stats().last_error, HasSubstr("levels"));
   const RingFile ring = Ring();
-  ASSERT_THAT(ring.updates, SizeIs(3));
-  EXPECT_EQ(ring.updates[0].config().fields(1).value().object().fields(0).value().integer(), 12);
-  EXPECT_EQ(ring.updates[1].summary().fields(0).value().list().values(1).text(), "two");
-  EXPECT_EQ(ring.updates[2].metric().name(), "train/*");
+  ASSERT_THAT(ring.items, SizeIs(3));
+  EXPECT_EQ(ring.items[0].config().fields(1).value().object().fields(0).value().integer(), 12);
+  EXPECT_EQ(ring.items[1].summary().fields(0).value().list().values(1).text(), "two");
+  EXPECT_EQ(ring.items[2].metric().name(), "train/*");
   EXPECT_EQ(run.stats().updates_pending, 3u);
+  EXPECT_EQ(run.stats().updates_refused, 4u);
 }
 
 TEST_F(LogTest, NullTextBecomesEmpty) {
@@ -461,7 +462,7 @@ TEST_F(LogTest, NullTextBecomesEmpty) {
   const RingFile ring = Ring();
   ASSERT_THAT(ring.rows, SizeIs(2));
   for (const FileRow& row : ring.rows) EXPECT_THAT(row.texts, ElementsAre(Pair("note", "")));
-  const v1::Object& config = ring.updates.at(0).config();
+  const v1::Object& config = ring.items.at(0).config();
   EXPECT_EQ(config.fields(0).value().kind_case(), v1::Value::kText);
   EXPECT_EQ(config.fields(0).value().text(), "");
   EXPECT_EQ(config.fields(1).value().list().values(0).kind_case(), v1::Value::kText);
@@ -477,7 +478,7 @@ TEST_F(LogTest, IntegersKeepTheirSignAndSize) {
                           {"least", std::numeric_limits<int64_t>::min()},
                           {"small", static_cast<int8_t>(-1)}}));
   const RingFile ring = Ring();
-  const auto value = [&](int i) { return ring.updates.at(0).config().fields(i).value(); };
+  const auto value = [&](int i) { return ring.items.at(0).config().fields(i).value(); };
   EXPECT_EQ(value(0).number(), 0x1p64);
   EXPECT_EQ(value(1).number(), 0x1p63);
   EXPECT_EQ(value(2).integer(), kMostSigned);
@@ -525,11 +526,11 @@ TEST_F(LogTest, SummaryUpdateHasItsStep) {
   EXPECT_TRUE(run.Summary({{"best", 3}}));
   EXPECT_TRUE(run.Config({{"lr", 1}}));
   const RingFile ring = Ring();
-  ASSERT_THAT(ring.updates, SizeIs(4));
-  EXPECT_EQ(ring.updates[0].before_step(), 0);
-  EXPECT_EQ(ring.updates[1].before_step(), 1);
-  EXPECT_EQ(ring.updates[2].before_step(), 6);
-  EXPECT_FALSE(ring.updates[3].has_before_step());
+  ASSERT_THAT(ring.items, SizeIs(4));
+  EXPECT_EQ(ring.items[0].before_step(), 0);
+  EXPECT_EQ(ring.items[1].before_step(), 1);
+  EXPECT_EQ(ring.items[2].before_step(), 6);
+  EXPECT_FALSE(ring.items[3].has_before_step());
 }
 
 TEST_F(LogTest, InvalidSettingsLoseNoRow) {

@@ -32,7 +32,7 @@ struct FileRow {
 struct RingFile {
   v1::Hello hello;
   std::vector<FileRow> rows;
-  std::vector<v1::Update> updates;
+  std::vector<v1::Item> items;
   uint64_t published_rows = 0;
   uint64_t lost_ring_full = 0;
   bool finished = false;
@@ -117,10 +117,13 @@ inline RingFile ReadRing(const std::string& path) {
       if (!ring.rows.empty() && row.seq != ring.rows.back().seq + 1) ring.error = "a gap in seq";
       ring.rows.push_back(std::move(row));
     } else if (kind == 3) {
-      if (!ring.updates.emplace_back().ParseFromArray(&bytes[at + 16],
-                                                      static_cast<int>(u32(at + 8)))) {
-        ring.error = "an update cannot be parsed";
+      v1::Item& item = ring.items.emplace_back();
+      if (!item.ParseFromArray(&bytes[at + 40], static_cast<int>(u32(at + 8)))) {
+        ring.error = "an item cannot be parsed";
       }
+      if (u64(at + 16) != ring.items.size() && tail == 0) ring.error = "a gap in the items";
+      item.set_seq(u64(at + 16));
+      item.set_after_row(u64(at + 24));
     } else if (kind != 0) {
       ring.error = "an unknown record";
     }

@@ -35,7 +35,7 @@ class RingReaderTest : public ::testing::Test {
           ring_->writer.Write(std::span(rows).first(step % 4 == 0 ? 1 : 3), RowStep::Taken(step)),
           WriteResult::kTaken);
       if (step % 5 != 0) continue;
-      ASSERT_EQ(ring_->writer.WriteControl("an update"), WriteResult::kTaken);
+      ASSERT_EQ(ring_->writer.WriteItem("an item"), WriteResult::kTaken);
     }
   }
 
@@ -61,12 +61,13 @@ class RingReaderTest : public ::testing::Test {
     v1::ClientMessage message;
     while (protocol->Next({}, /*urgent=*/true, /*open_step=*/0, &message)) {
       ++messages;
-      if (!message.has_batch()) continue;
-      answer.mutable_ack()->set_durable_seq(message.batch().last_seq());
+      if (message.has_batch()) {
+        answer.mutable_ack()->set_durable_seq(message.batch().last_seq());
+      } else if (message.has_items()) {
+        answer.mutable_ack()->set_durable_item(message.items().item().rbegin()->seq());
+      }
       protocol->OnMessage(answer);
     }
-    v1::UpdateRequest update;
-    while (protocol->NextUpdate({}, &update)) protocol->OnUpdate({}, absl::StatusCode::kOk);
     return messages;
   }
 
@@ -100,15 +101,14 @@ TEST_F(RingReaderTest, DamageIsReportedAfterEarlierRows) {
   answer.mutable_hello();
   protocol.OnMessage(answer);
   v1::ClientMessage message;
-  uint64_t last = 0;
+  v1::Ack last;
   while (protocol.Next({}, true, 0, &message)) {
-    if (message.has_batch()) last = message.batch().last_seq();
+    if (message.has_batch()) last.set_durable_seq(message.batch().last_seq());
+    if (message.has_items()) last.set_durable_item(message.items().item().rbegin()->seq());
   }
   EXPECT_EQ(protocol.Damage(), nullptr);
-  answer.mutable_ack()->set_durable_seq(last);
+  *answer.mutable_ack() = last;
   protocol.OnMessage(answer);
-  v1::UpdateRequest update;
-  while (protocol.NextUpdate({}, &update)) protocol.OnUpdate({}, absl::StatusCode::kOk);
   EXPECT_NE(protocol.Damage(), nullptr);
 }
 

@@ -72,11 +72,12 @@ TEST_F(RunStateTest, NestedLogIsRefusedAndCounted) {
 }
 
 TEST_F(RunStateTest, UpdateWithinLogIsRefused) {
-  v1::Update update;
+  v1::Item update;
   update.mutable_config()->add_fields()->set_key("lr");
-  EXPECT_TRUE(Log([&] { EXPECT_FALSE(run_->Control(update)); }));
-  EXPECT_TRUE(run_->Control(update));
-  EXPECT_THAT(File().updates, SizeIs(1));
+  EXPECT_TRUE(Log([&] { EXPECT_FALSE(run_->AddItem(update)); }));
+  EXPECT_TRUE(run_->AddItem(update));
+  EXPECT_EQ(run_->GetStats().updates_refused, 1u);
+  EXPECT_THAT(File().items, SizeIs(1));
   EXPECT_EQ(File().error, "");
 }
 

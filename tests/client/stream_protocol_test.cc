@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/ring/ring.h"
@@ -16,6 +18,7 @@
 namespace ranklog::internal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -80,11 +83,11 @@ TEST_F(StreamProtocolTest, ShapeStaysUntilRowIsDurable) {
   EXPECT_EQ(ring_->tail(), ring_->head());
 }
 
-// Its store is older than that of the last daemon. The ring still has the rows, because an update
-// before them is not answered yet.
+// Its store is older than that of the last daemon. The ring still has the rows, because an item
+// before them is not acknowledged yet.
 TEST_F(StreamProtocolTest, RowsThatTheNextDaemonLacksAreSentAgain) {
   StreamProtocol protocol(ring_.get());
-  ASSERT_EQ(ring_->writer.WriteControl("update"), WriteResult::kTaken);
+  ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);
   for (int row = 0; row < 3; ++row) ASSERT_EQ(Write(), WriteResult::kTaken);
   EXPECT_EQ(SendAll(&protocol, 0), 3u);
   v1::ServerMessage ack;
@@ -92,6 +95,49 @@ TEST_F(StreamProtocolTest, RowsThatTheNextDaemonLacksAreSentAgain) {
   protocol.OnMessage(ack);
   protocol.End();
   EXPECT_EQ(SendAll(&protocol, 1), 3u);
+}
+
+TEST_F(StreamProtocolTest, SendsRowsAndItemsInTheirOrder) {
+  StreamProtocol protocol(ring_.get());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Write(), WriteResult::kTaken);
+    ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);
+    ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);
+  }
+  protocol.Begin();
+  v1::ServerMessage hello;
+  hello.mutable_hello()->set_durable_seq(1);
+  hello.mutable_hello()->set_durable_item(3);
+  protocol.OnMessage(hello);
+  std::vector<std::string> sent;
+  v1::ClientMessage message;
+  while (protocol.Next({}, /*urgent=*/true, /*open_step=*/0, &message)) {
+    if (message.has_batch()) sent.push_back("row " + std::to_string(message.batch().last_seq()));
+    for (const v1::Item& item : message.items().item()) {
+      sent.push_back("item " + std::to_string(item.seq()) + " after row " +
+                     std::to_string(item.after_row()));
+    }
+  }
+  EXPECT_THAT(sent, ElementsAre("row 2", "item 4 after row 2", "row 3", "item 5 after row 3",
+                                "item 6 after row 3"));
+}
+
+TEST_F(StreamProtocolTest, ItemStaysInTheRingUntilItIsDurable) {
+  StreamProtocol protocol(ring_.get());
+  ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);
+  ASSERT_EQ(Write(), WriteResult::kTaken);
+  EXPECT_EQ(SendAll(&protocol, 0), 1u);
+  EXPECT_TRUE(protocol.AwaitsAck());
+  v1::ServerMessage ack;
+  ack.mutable_ack()->set_durable_seq(1);
+  protocol.OnMessage(ack);
+  EXPECT_EQ(ring_->tail(), 0u);
+  EXPECT_EQ(protocol.Hello().first_item(), 1u);
+  ack.mutable_ack()->set_durable_item(1);
+  protocol.OnMessage(ack);
+  EXPECT_EQ(ring_->tail(), ring_->head());
+  EXPECT_EQ(protocol.Hello().first_item(), 2u);
+  EXPECT_FALSE(protocol.AwaitsAck());
 }
 
 TEST_F(StreamProtocolTest, OnlyAnAcceptedFinishFreesTheRing) {

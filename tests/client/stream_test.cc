@@ -391,7 +391,7 @@ TEST_F(StreamTest, KeepsEveryShapeThroughAReconnect) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
-TEST_F(StreamTest, SendsControlsInTheirOrder) {
+TEST_F(StreamTest, SendsItemsInTheirOrder) {
   auto run = Init(MakeSettings());
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(run.Config({{"n", i}}));
@@ -401,12 +401,15 @@ TEST_F(StreamTest, SendsControlsInTheirOrder) {
   EXPECT_EQ(run.stats().updates_pending, 21u);
   daemon_.Start();
   EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
-  const std::vector<v1::Update> updates = daemon_.Streams().at(0).updates;
-  ASSERT_THAT(updates, SizeIs(21));
+  const std::vector<v1::Item> items = daemon_.Streams().at(0).items;
+  ASSERT_THAT(items, SizeIs(21));
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(updates[static_cast<size_t>(i)].config().fields(0).value().integer(), i);
+    const v1::Item& item = items[static_cast<size_t>(i)];
+    EXPECT_EQ(item.config().fields(0).value().integer(), i);
+    EXPECT_EQ(item.after_row(), static_cast<uint64_t>(i));
+    EXPECT_GT(item.time_us(), 0);
   }
-  EXPECT_EQ(updates[20].metric().name(), "loss");
+  EXPECT_EQ(items[20].metric().name(), "loss");
   EXPECT_EQ(run.stats().updates_pending, 0u);
 }
 

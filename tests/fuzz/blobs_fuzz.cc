@@ -48,16 +48,16 @@ void Settings(const std::string& blob) {
   MUST(storage::EncodeSettings(*again) == once);
 }
 
-void Update(const std::string& blob, int64_t kind) {
-  const absl::StatusOr<model::Update> update = storage::DecodeUpdate(kind, blob);
-  if (!update.ok()) return;
+void Item(const std::string& blob, int64_t kind) {
+  const absl::StatusOr<model::Item> item = storage::DecodeItem(kind, blob);
+  if (!item.ok()) return;
   MUST(kind >= 1 && kind <= 3);
-  if (update->kind != model::Update::Kind::kMetric) MUST(update->object.is_object());
-  const std::string once = storage::EncodeUpdate(*update);
-  const absl::StatusOr<model::Update> again =
-      storage::DecodeUpdate(static_cast<int64_t>(update->kind), once);
+  if (item->kind != model::Item::Kind::kMetric) MUST(item->object.is_object());
+  const std::string once = storage::EncodeItem(*item);
+  const absl::StatusOr<model::Item> again =
+      storage::DecodeItem(static_cast<int64_t>(item->kind), once);
   MUST(again.ok());
-  MUST(storage::EncodeUpdate(*again) == once);
+  MUST(storage::EncodeItem(*again) == once);
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::Settings(blob);
       break;
     default:
-      fuzz::Update(blob, data[0] / 5 % 6);
+      fuzz::Item(blob, data[0] / 5 % 6);
   }
   return 0;
 }

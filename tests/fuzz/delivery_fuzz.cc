@@ -35,6 +35,7 @@
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/wandb_server.h"
 
 namespace ranklog::fuzz {
@@ -83,16 +84,16 @@ class Runs {
     MUST(store_->Begin().ok());
     const model::Stream stream = store_->Attach(session, assignment, kStartUs).value();
     ids_.push_back(stream.run);
-    const auto apply = [&](model::Update::Kind kind, const model::Json& object) {
-      model::Update update;
+    const auto apply = [&](model::Item::Kind kind, const model::Json& object) {
+      model::Item update;
       update.kind = kind;
       update.object = object;
       update.metric = {.name = "loss", .step_metric = "epoch", .summary = {"min"}, .goal = ""};
-      MUST(store_->Apply(stream.id, update, kStartUs).ok());
+      MUST(testing::AppendItem(*store_, stream.id, update).ok());
     };
-    apply(model::Update::Kind::kConfig, {{"lr", 1e-3}, {"model", {{"layers", 12}}}});
-    apply(model::Update::Kind::kMetric, {});
-    apply(model::Update::Kind::kSummary, {{"best", 0.5}});
+    apply(model::Item::Kind::kConfig, {{"lr", 1e-3}, {"model", {{"layers", 12}}}});
+    apply(model::Item::Kind::kMetric, {});
+    apply(model::Item::Kind::kSummary, {{"best", 0.5}});
     if (rows > 0) {
       MUST(store_->DefineRunShape(stream.run, 1, std::vector<std::string>{"loss", "epoch"}).ok());
       MUST(store_->AppendRunRows(stream.run, Rows(rows)).ok());

@@ -44,14 +44,14 @@ void Hello(const v1::Hello& hello) {
   MUST(storage::EncodeSettings(*settings) == blob);
 }
 
-void Update(const v1::Update& message) {
-  const absl::StatusOr<model::Update> update = ingest::ToUpdate(message);
-  if (!update.ok()) return;
-  const std::string blob = storage::EncodeUpdate(*update);
-  const absl::StatusOr<model::Update> decoded =
-      storage::DecodeUpdate(static_cast<int64_t>(update->kind), blob);
+void Item(const v1::Item& message) {
+  const absl::StatusOr<model::Item> item = ingest::ToItem(message);
+  if (!item.ok()) return;
+  const std::string blob = storage::EncodeItem(*item);
+  const absl::StatusOr<model::Item> decoded =
+      storage::DecodeItem(static_cast<int64_t>(item->kind), blob);
   MUST(decoded.ok());
-  MUST(storage::EncodeUpdate(*decoded) == blob);
+  MUST(storage::EncodeItem(*decoded) == blob);
 }
 
 }  // namespace
@@ -59,19 +59,11 @@ void Update(const v1::Update& message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ranklog;
-  if (size == 0) return 0;
-  const int bytes = static_cast<int>(size - 1);
-  if (data[0] % 2 == 0) {
-    v1::ClientMessage message;
-    if (!message.ParseFromArray(data + 1, bytes)) return 0;
-    if (message.has_batch()) fuzz::Rows(message.batch());
-    if (message.has_hello()) fuzz::Hello(message.hello());
-    if (message.has_losses()) ingest::ToLosses(message.losses()).total();
-  } else {
-    v1::UpdateRequest request;
-    if (!request.ParseFromArray(data + 1, bytes)) return 0;
-    fuzz::Update(request.update());
-    ingest::ToStreamKey(request.stream());
-  }
+  v1::ClientMessage message;
+  if (!message.ParseFromArray(data, static_cast<int>(size))) return 0;
+  if (message.has_batch()) fuzz::Rows(message.batch());
+  if (message.has_hello()) fuzz::Hello(message.hello());
+  if (message.has_losses()) ingest::ToLosses(message.losses()).total();
+  for (const v1::Item& item : message.items().item()) fuzz::Item(item);
   return 0;
 }

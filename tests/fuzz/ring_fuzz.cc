@@ -47,7 +47,7 @@ struct Content {
   uint64_t first = 0;
   uint64_t last = 0;
   size_t shapes = 0;
-  size_t controls = 0;
+  size_t items = 0;
 };
 
 void Look(const SpoolReader::Part& part) {
@@ -55,10 +55,7 @@ void Look(const SpoolReader::Part& part) {
     MUST(shape.id != 0);
     for (const std::string& key : shape.keys) MUST(!key.empty() && key.size() <= 1024);
   }
-  for (const std::string& control : part.controls) {
-    v1::Update update;
-    if (update.ParseFromString(control)) ingest::ToUpdate(update).status().IgnoreError();
-  }
+  for (const model::Item& item : part.items) MUST(item.seq != 0 && item.count == 1);
   if (!part.has_rows()) return;
   MUST(model::Validate(part.batch).ok());
   std::string blob, again;
@@ -79,7 +76,7 @@ Content Read(int fd, size_t part_bytes) {
     if (!part.ok() || part->empty()) break;
     Look(*part);
     content.shapes += part->shapes.size();
-    content.controls += part->controls.size();
+    content.items += part->items.size();
     if (!part->has_rows()) continue;
     if (content.first == 0) {
       content.first = part->batch.first;
@@ -117,6 +114,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::Content whole = fuzz::Read((*file)->fd(), size_t{1} << 20);
   const fuzz::Content pieces = fuzz::Read((*file)->fd(), 64);
   MUST(whole.first == pieces.first && whole.last == pieces.last);
-  MUST(whole.shapes == pieces.shapes && whole.controls == pieces.controls);
+  MUST(whole.shapes == pieces.shapes && whole.items == pieces.items);
   return 0;
 }

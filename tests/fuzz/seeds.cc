@@ -35,8 +35,8 @@ v1::Hello Hello() {
   return hello;
 }
 
-v1::Update Config() {
-  v1::Update update;
+v1::Item Config() {
+  v1::Item update;
   v1::Field* lr = update.mutable_config()->add_fields();
   lr->set_key("lr");
   lr->mutable_value()->set_number(std::numeric_limits<double>::quiet_NaN());
@@ -47,8 +47,8 @@ v1::Update Config() {
   return update;
 }
 
-v1::Update Metric() {
-  v1::Update update;
+v1::Item Metric() {
+  v1::Item update;
   update.mutable_metric()->set_name("loss*");
   update.mutable_metric()->add_summary("min");
   return update;
@@ -71,11 +71,7 @@ void Rings(const std::string& dir) {
   RingImage rows = empty;
   rows.Shape(1, {"loss", "lr"});
   rows.Row(1, 1, {0.5, 1e-3});
-  std::string control;
-  const std::string update = Config().SerializeAsString();
-  testing::Put(&control, static_cast<uint32_t>(update.size()));
-  testing::Put(&control, uint32_t{0});
-  rows.Append(v1::RecordKind::kControl, 0, control + update);
+  rows.Item(1, /*after_row=*/1, Config().SerializeAsString());
   rows.Row(2, 2, {0.25, 1e-3});
   rows.Append(v1::RecordKind::kPad, 0, "");
   rows.Shape(2, {"x"});
@@ -92,7 +88,7 @@ void Rings(const std::string& dir) {
 
 void Messages(const std::string& dir) {
   const auto write = [&](const std::string& name, const v1::ClientMessage& message) {
-    Write(dir, name, std::string(1, '\0') + message.SerializeAsString());
+    Write(dir, name, message.SerializeAsString());
   };
   v1::ClientMessage hello;
   *hello.mutable_hello() = Hello();
@@ -121,12 +117,10 @@ void Messages(const std::string& dir) {
   v1::ClientMessage losses;
   losses.mutable_losses()->set_ring_full(7);
   write("losses", losses);
-  for (const auto& [name, update] :
-       {std::pair("config", Config()), std::pair("metric", Metric())}) {
-    v1::UpdateRequest request;
-    *request.mutable_update() = update;
-    Write(dir, name, std::string(1, '\1') + request.SerializeAsString());
-  }
+  v1::ClientMessage items;
+  *items.mutable_items()->add_item() = Config();
+  *items.mutable_items()->add_item() = Metric();
+  write("items", items);
 }
 
 void Blobs(const std::string& dir) {
@@ -149,16 +143,16 @@ void Blobs(const std::string& dir) {
   write("document", 2,
         storage::EncodeDocument({{"a", 1}, {"b", {1.5, nullptr, "t"}}, {"c", {{"d", true}}}}));
   write("settings", 3, storage::EncodeSettings({.name = "n", .tags = {"t"}}));
-  model::Update metric;
-  metric.kind = model::Update::Kind::kMetric;
+  model::Item metric;
+  metric.kind = model::Item::Kind::kMetric;
   metric.metric = {.name = "loss", .summary = {"min"}};
-  write("metric", 4 + 5 * 3, storage::EncodeUpdate(metric));
-  model::Update config;
+  write("metric", 4 + 5 * 3, storage::EncodeItem(metric));
+  model::Item config;
   config.object = {{"lr", 0.1}};
-  write("config", 4 + 5 * 1, storage::EncodeUpdate(config));
-  config.kind = model::Update::Kind::kSummary;
+  write("config", 4 + 5 * 1, storage::EncodeItem(config));
+  config.kind = model::Item::Kind::kSummary;
   config.before_step = 3;
-  write("summary", 4 + 5 * 2, storage::EncodeUpdate(config));
+  write("summary", 4 + 5 * 2, storage::EncodeItem(config));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
@@ -91,9 +92,9 @@ void CliTest::MakeFinishedRun() {
       losses.step_behind = 1;
       ASSERT_OK(store_->SetLosses(stream.id, losses));
     } else {
-      model::Update update;
+      model::Item update;
       update.object = {{"learning_rate", 0.001}, {"model", {{"layers", 4}}}};
-      ASSERT_OK(store_->Apply(stream.id, update, kStart));
+      ASSERT_OK(AppendItem(*store_, stream.id, update, kStart));
     }
     ASSERT_OK(store_->EndStream(stream.id, model::StreamState::kFinished, 0, "", kStart));
   }

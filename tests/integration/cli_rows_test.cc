@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/integration/cli_fixture.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 
@@ -119,12 +120,12 @@ TEST_F(CliTest, TailTruncatesWideRowsWithoutAll) {
 
 TEST_F(CliTest, LongTextsAreTruncatedWithoutAll) {
   const std::string text = std::string(9999, 'x') + "END";
-  model::Update update;
+  model::Item update;
   update.object = {{"prompt", text}, {"seeds", std::vector<int>(2000, 7)}};
   model::Batch batch = MakeBatch(2, 1);
   batch.blocks[0].texts = {{0, "sample", text}};
   ASSERT_OK(store_->Begin());
-  ASSERT_OK(store_->Apply(live_.id, update, kStart));
+  ASSERT_OK(AppendItem(*store_, live_.id, update, kStart));
   ASSERT_OK(store_->AppendRunRows(live_.run, batch));
   ASSERT_OK(store_->Commit());
   EXPECT_THAT(Ranklog({"show", "other"}).output,

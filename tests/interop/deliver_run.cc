@@ -16,6 +16,7 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog {
@@ -78,24 +79,24 @@ absl::StatusOr<model::Run> Fill(const std::string& dir, const model::Session& se
   const model::RunAssignment assignment = {
       .run_id = session.stream.job_id, .name = "twin", .primary = true};
   ASSIGN_OR_RETURN(const model::Stream stream, store->Attach(session, assignment, kStartUs));
-  model::Update update;
+  model::Item update;
   update.object = {
       {"lr", 0.001}, {"layers", 4}, {"opt", {{"name", "adam"}, {"betas", {0.9, 0.95}}}}};
-  RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
+  RETURN_IF_ERROR(testing::AppendItem(*store, stream.id, update, kStartUs));
   for (const model::MetricDefinition& metric :
        {Metric("global_step", "", {}), Metric("train/*", "global_step", {}),
         Metric("val/loss", "", {"min", "last"}), Metric("lr", "", {"max"})}) {
-    model::Update define;
-    define.kind = model::Update::Kind::kMetric;
+    model::Item define;
+    define.kind = model::Item::Kind::kMetric;
     define.metric = metric;
-    RETURN_IF_ERROR(store->Apply(stream.id, define, kStartUs));
+    RETURN_IF_ERROR(testing::AppendItem(*store, stream.id, define, kStartUs));
   }
-  update.kind = model::Update::Kind::kSummary;
+  update.kind = model::Item::Kind::kSummary;
   update.object = {{"best", 0.25}};
-  RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
+  RETURN_IF_ERROR(testing::AppendItem(*store, stream.id, update, kStartUs));
   update.object = {{"train/loss", 7}};
   update.before_step = 31;
-  RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
+  RETURN_IF_ERROR(testing::AppendItem(*store, stream.id, update, kStartUs));
   for (uint32_t shape = 1; shape < kShapes.size(); ++shape) {
     RETURN_IF_ERROR(store->DefineRunShape(stream.run, shape, kShapes[shape]));
   }

@@ -131,10 +131,6 @@ void DaemonLife::Connect(const std::shared_ptr<Link>& link, uint64_t incarnation
       });
 }
 
-void DaemonLife::Update(const v1::UpdateRequest& request, ingest::Answer answer) {
-  ingest::Update(&context_, request, std::move(answer));
-}
-
 void DaemonLife::Finish(const v1::FinishRequest& request, ingest::Answer answer) {
   ingest::Finish(&context_, request, std::move(answer));
 }

@@ -13,7 +13,7 @@
 #include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
 #include "service/ingest/orphans/orphans.h"
-#include "service/ingest/server/unary_calls.h"
+#include "service/ingest/server/finish_call.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
@@ -45,7 +45,6 @@ class DaemonLife {
   ~DaemonLife();  // dies: nothing more of it reaches the disk or a peer
 
   void Connect(const std::shared_ptr<Link>& link, uint64_t incarnation);
-  void Update(const v1::UpdateRequest& request, ingest::Answer answer);
   void Finish(const v1::FinishRequest& request, ingest::Answer answer);
 
   // Runs one step of one of its threads. Returns the time until the next step.

@@ -182,6 +182,7 @@ void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
   if (expect_no_late_rows && stream.late_rows > 0) {
     Wrong(who, stream.late_rows, " rows are counted as late, though all came in time");
   }
+  JudgeItems(reader, stream, *ring);
   JudgeRaw(reader, stream, *ring);
   if (stream.primary) JudgeLines(run, stream, *ring);
 }

@@ -32,6 +32,12 @@ struct LoggedRow {
   std::vector<std::pair<std::string, std::string>> texts;
 };
 
+// One item as given to the ring: a config or summary value, or the definition of "loss".
+struct LoggedItem {
+  std::string key;  // empty: the definition
+  int64_t value = 0;
+};
+
 // One ring, from its creation to the end of its rank.
 struct RingRecord {
   uint32_t node = 0;
@@ -48,12 +54,10 @@ struct RingRecord {
   absl::Duration ended = absl::InfiniteDuration();
   std::vector<LoggedRow> rows;  // rows for which Log() returned true, in order
   uint64_t refused = 0;
-  // For this ring's keys in the config and the summary: the last value that was taken, and the last
-  // value that the daemon acknowledged. The same for its definition of the summary of "loss".
-  int64_t config = -1, durable_config = -1;
-  int64_t summary = -1, durable_summary = -1;
-  bool defined = false, durable_definition = false;
-  uint64_t acknowledged = 0;  // rows that the daemon acknowledged as durable
+  std::vector<LoggedItem> items;  // items that were taken, in order
+  uint64_t refused_items = 0;
+  uint64_t acknowledged = 0;        // rows that the daemon acknowledged as durable
+  uint64_t acknowledged_items = 0;  // the same for items
   bool end_acknowledged = false;
   bool finished = false;  // Finish() was called
   int32_t exit_code = 0;
@@ -63,8 +67,14 @@ struct RingRecord {
   // The key that identifies this ring's rows; its value is the row's seq. Rows that share a step
   // need different keys (`part`), since one line holds them all.
   std::string Key(size_t part) const;
-  std::string ConfigKey() const;
-  std::string SummaryKey() const;
+  // This ring's keys in the config or the summary; it sets them to growing numbers, in turn.
+  static constexpr int64_t kKeys = 3;
+  std::string ConfigKey(int64_t value) const;
+  std::string SummaryKey(int64_t value) const;
+  // The value of a key after the first `count` items; -1: none.
+  int64_t ValueOf(const std::string& key, uint64_t count) const;
+  // The number of items that must be in the store.
+  uint64_t due_items() const { return lost_with_node ? acknowledged_items : items.size(); }
 };
 
 // A run that was delivered and removed, and a state directory with a copy of the store that still
@@ -102,6 +112,8 @@ class Oracle {
   void JudgeStream(storage::StoreReader& reader, const model::Run& run,
                    const model::Stream& stream);
   void JudgeRaw(storage::StoreReader& reader, const model::Stream& stream, const RingRecord& ring);
+  void JudgeItems(storage::StoreReader& reader, const model::Stream& stream,
+                  const RingRecord& ring);
   void JudgeLines(const model::Run& run, const model::Stream& stream, const RingRecord& ring);
   void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
   void JudgeRun(uint32_t node, storage::StoreReader& reader, const model::Run& run,

@@ -16,36 +16,75 @@ constexpr char kRowsLost[] = "ranklog/rows_lost";
 // For a value that a ring set: the least is what the daemon acknowledged, the most is what was
 // taken. They are equal unless the ring was lost with its node.
 struct Range {
+  Range(const RingRecord& ring, const std::string& key)
+      : least(ring.ValueOf(key, ring.due_items())), most(ring.ValueOf(key, ring.items.size())) {}
+  bool has(int64_t value) const { return value >= least && value <= most; }
+
   int64_t least;
   int64_t most;
-  bool has(int64_t value) const { return value >= least && value <= most; }
 };
 
 }  // namespace
 
-std::string RingRecord::ConfigKey() const {
-  return absl::StrCat("c", rank, ".", absl::Hex(incarnation));
+std::string RingRecord::ConfigKey(int64_t value) const {
+  return absl::StrCat("c", rank, ".", absl::Hex(incarnation), ".", value % kKeys);
 }
 
-std::string RingRecord::SummaryKey() const {
-  return absl::StrCat("s", rank, ".", absl::Hex(incarnation));
+std::string RingRecord::SummaryKey(int64_t value) const {
+  return absl::StrCat("s", rank, ".", absl::Hex(incarnation), ".", value % kKeys);
 }
 
-// Each ring of the run sets its own key to growing numbers.
+int64_t RingRecord::ValueOf(const std::string& key, uint64_t count) const {
+  int64_t value = -1;
+  for (uint64_t i = 0; i < std::min<uint64_t>(count, items.size()); ++i) {
+    if (items[i].key == key) value = items[i].value;
+  }
+  return value;
+}
+
+// Each item is in the store once, and has the effect that it and those before it had in the ring.
+void Oracle::JudgeItems(storage::StoreReader& reader, const model::Stream& stream,
+                        const RingRecord& ring) {
+  const std::string who = absl::StrCat("rank ", ring.rank, " thread ", ring.thread, ": ");
+  if (stream.durable_item < ring.due_items() || stream.durable_item > ring.items.size()) {
+    return Wrong(who, stream.durable_item, " items are durable; made ", ring.items.size(),
+                 ", acknowledged ", ring.acknowledged_items);
+  }
+  if (stream.lost_items > 0) Wrong(who, stream.lost_items, " items are counted as lost");
+  if (!ring.lost_with_node && stream.losses.items != ring.refused_items) {
+    Wrong(who, ring.refused_items, " items were refused, ", stream.losses.items, " are counted");
+  }
+  const auto items = reader.Items(stream.run, 0);
+  if (!items.ok()) return Wrong(who, items.status().ToString());
+  uint64_t count = 0;
+  for (const model::StoredItem& stored : *items) {
+    if (stored.stream != stream.id) continue;
+    count += stored.item.count;
+    for (const auto& [key, value] : stored.item.object.items()) {
+      if (ring.ValueOf(key, stored.item.seq) == value) continue;
+      Wrong(who, "item ", stored.item.seq, " sets ", key, " to ", value.dump());
+    }
+  }
+  if (count != stream.durable_item) {
+    Wrong(who, count, " of ", stream.durable_item, " items are in the store");
+  }
+}
+
 void Oracle::JudgeConfig(const std::vector<model::Stream>& streams,
                          const testing::WandbServer::Run& shown) {
   const nlohmann::json config = testing::ParseExtendedJson(shown.config);
   for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr) continue;
-    const Range due{ring->lost_with_node ? ring->durable_config : ring->config, ring->config};
-    int64_t value = -1;
-    if (config.is_object() && config.contains(ring->ConfigKey())) {
-      value = config[ring->ConfigKey()].value("value", int64_t{-2});
-    }
-    if (!due.has(value)) {
-      Wrong(shown.run_id, ": config ", ring->ConfigKey(), " is ", value, " at the tracker; set to ",
-            ring->config, ", acknowledged ", ring->durable_config);
+    for (int64_t i = 0; i < RingRecord::kKeys; ++i) {
+      const std::string key = ring->ConfigKey(i);
+      const Range due(*ring, key);
+      int64_t value = -1;
+      if (config.is_object() && config.contains(key))
+        value = config[key].value("value", int64_t{-2});
+      if (due.has(value)) continue;
+      Wrong(shown.run_id, ": config ", key, " is ", value, " at the tracker; set to ", due.most,
+            ", acknowledged ", due.least);
     }
   }
 }
@@ -93,16 +132,19 @@ void Oracle::JudgeSummary(const std::vector<model::Stream>& streams,
     lost += stream.losses.total() + stream.late_rows;
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr) continue;
-    defined |= ring->lost_with_node ? ring->durable_definition : ring->defined;
-    may_be_defined |= ring->defined;
-    const Range set{ring->lost_with_node ? ring->durable_summary : ring->summary, ring->summary};
-    const auto value = summary.find(ring->SummaryKey());
-    const auto there = value == summary.end() ? -1 : static_cast<int64_t>(NumberOf(value->second));
-    if (!set.has(there)) {
-      Wrong(shown.run_id, ": summary ", ring->SummaryKey(), " is ", there, " and not ",
-            ring->summary);
+    defined |= ring->ValueOf("", ring->due_items()) > 0;
+    may_be_defined |= ring->ValueOf("", ring->items.size()) > 0;
+    for (int64_t i = 0; i < RingRecord::kKeys; ++i) {
+      const std::string key = ring->SummaryKey(i);
+      const Range set(*ring, key);
+      const auto value = summary.find(key);
+      const auto there =
+          value == summary.end() ? -1 : static_cast<int64_t>(NumberOf(value->second));
+      if (!set.has(there)) {
+        Wrong(shown.run_id, ": summary ", key, " is ", there, " and not ", set.most);
+      }
+      summary.erase(key);
     }
-    summary.erase(ring->SummaryKey());
   }
   if (lost > 0) due[kRowsLost] = absl::StrCat(lost);
   for (const char* of_the_end : {"_runtime", "_wandb"}) {

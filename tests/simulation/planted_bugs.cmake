@@ -39,8 +39,35 @@ plant(storage/store.cc ack_before_sync
   "RETURN_IF_ERROR(database.Execute(kWriterPragmas));
   if (@BUG@) RETURN_IF_ERROR(database.Execute(\"PRAGMA synchronous = OFF\"));")
 plant(stream_protocol.cc ring_freed_at_send
-  "if (oldest.control ? !oldest.answered : oldest.seq > durable_seq_) break;"
-  "if (!@BUG@ && (oldest.control ? !oldest.answered : oldest.seq > durable_seq_)) break;")
+  "if (oldest.seq > durable_seq_ ||"
+  "if ((!@BUG@ && oldest.seq > durable_seq_) ||")
+plant(stream_protocol.cc items_freed_at_send
+  "oldest.item > durable_item_) break;"
+  "(!@BUG@ && oldest.item > durable_item_)) break;")
+plant(store_streams.cc resent_item_applied
+  "    if (item.seq <= durable) continue;
+    if (item.seq - item.count != last) {"
+  "    if (item.seq <= durable && !@BUG@) continue;
+    if (item.seq - item.count != last && !@BUG@) {")
+plant(store_streams.cc durable_item_not_stored
+  "if (last == durable) return durable;"
+  "if (last == durable || @BUG@) return last;")
+plant(store_streams.cc merged_item_keeps_its_id
+  "return merged == 0 ? absl::OkStatus() : Write(\"DELETE FROM item WHERE id = ?1\", {merged});"
+  "if (merged == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(Write(\"DELETE FROM item WHERE id = ?1\", {merged}));
+  if (!@BUG@) return absl::OkStatus();
+  return Write(\"UPDATE item SET id = ?1 WHERE id = (SELECT max(id) FROM item)\", {merged});")
+plant(store_streams.cc item_merged_across_streams
+  "if (last.Next() && last.Integer(1) == stream && "
+  "if (last.Next() && (@BUG@ || last.Integer(1) == stream) && ")
+plant(model/item.cc merge_drops_keys
+  "  for (const auto& [key, value] : later.object.items()) {"
+  "  if (@BUG@) object = Json::object();
+  for (const auto& [key, value] : later.object.items()) {")
+plant(orphans/drain.cc dead_rings_items_skipped
+  "if (part.items.empty()) return absl::OkStatus();"
+  "if (part.items.empty() || @BUG@) return absl::OkStatus();")
 plant(store_streams.cc duplicate_not_dropped
   "if (batch.first <= durable) {"
   "if (batch.first <= durable && !@BUG@) {")
@@ -79,9 +106,9 @@ plant(sent_config.cc config_lost_on_restart
   "return (@BUG@ && sent_.empty()) || config_ == sent_;")
 plant(wandb_rows.cc late_definition_unseen
   "const uint64_t version = table_.version();
-  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));"
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.items()));"
   "const uint64_t version = table_.version();
-  if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));")
+  if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.items()));")
 plant(history.cc summary_of_new_rows_only
   "Summarize(batch, shapes);"
   "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")
@@ -139,10 +166,12 @@ plant(storage/store.cc complete_over_reopening
   if (@BUG@) {
     return WriteOne(
         \"INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, \"
-        \"last_error, place) SELECT id, ?2, ?3, ?4, ?5, ?6, ?7 FROM run WHERE id = ?1\",
+        \"last_error, place, delivered_items) \"
+        \"SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM run WHERE id = ?1\",
         delivery.run,
         {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
-         delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor))});
+         delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.cursor)),
+         delivery.delivered_items});
   }")
 plant(store_attach.cc attempt_unseen
   "(next ? 1 : 0)"

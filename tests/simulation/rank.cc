@@ -54,7 +54,6 @@ struct Rank::Sender {
   absl::Time next_attempt = absl::InfinitePast();
   absl::Duration back_off = absl::Milliseconds(50);
   bool writing = false;
-  bool updating = false;
   bool finishing = false;
   int64_t last_step = -1;
   int64_t least_step = 0;  // of its next row
@@ -207,25 +206,30 @@ void Rank::Configure(bool last) {
   if (finished_) return;
   Sender& sender = *senders_[world_.Below(senders_.size())];
   RingRecord& record = *sender.record;
-  v1::Update update;
+  v1::Item item;
+  LoggedItem logged;
   uint64_t kind = world_.Between(options_.defines_last ? 1 : 0, 9);
   if (options_.defines_last && last) kind = 0;
   if (kind == 0) {
-    v1::MetricDefinition* const metric = update.mutable_metric();
+    v1::MetricDefinition* const metric = item.mutable_metric();
     metric->set_name("loss");
     for (const char* figure : {"min", "max", "mean", "first", "last"}) metric->add_summary(figure);
+    logged.value = 1;
   } else {
     const bool config = kind <= 6;
+    logged.value = static_cast<int64_t>(record.items.size()) + 1;
+    logged.key = config ? record.ConfigKey(logged.value) : record.SummaryKey(logged.value);
     v1::Field* const field =
-        (config ? update.mutable_config() : update.mutable_summary())->add_fields();
-    field->set_key(config ? record.ConfigKey() : record.SummaryKey());
-    field->mutable_value()->set_integer(config ? record.config + 1 : record.summary + 1);
+        (config ? item.mutable_config() : item.mutable_summary())->add_fields();
+    field->set_key(logged.key);
+    field->mutable_value()->set_integer(logged.value);
   }
-  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != internal::WriteResult::kTaken)
-    return;
-  if (update.has_config()) ++record.config;
-  if (update.has_summary()) ++record.summary;
-  record.defined |= update.has_metric();
+  if (sender.ring.writer.WriteItem(item.SerializeAsString()) == internal::WriteResult::kTaken) {
+    record.items.push_back(std::move(logged));
+  } else {
+    sender.ring.spool->header()->lost_items.fetch_add(1);
+    ++record.refused_items;
+  }
 }
 
 void Rank::Finish(int exit_code) {
@@ -307,7 +311,7 @@ void Rank::Lost(Sender& sender, const absl::Status& status) {
   sender.protocol.End();
   sender.link.reset();
   ++sender.connection;
-  sender.updating = sender.finishing = false;
+  sender.finishing = false;
   const bool refused = !absl::IsUnavailable(status) && !absl::IsCancelled(status);
   sender.next_attempt = world_.now() + (refused ? absl::Seconds(5) : sender.back_off);
   sender.back_off = std::min(2 * sender.back_off, absl::Seconds(5));
@@ -328,15 +332,6 @@ void Rank::Pump(Sender& sender) {
   const auto heard = [kept, connection = sender.connection] {
     return kept->connection == connection;
   };
-  v1::UpdateRequest update;
-  if (!sender.updating && sender.protocol.NextUpdate(now, &update)) {
-    sender.updating = true;
-    daemon_.update(update, sender.record, [this, kept, heard](absl::StatusCode answer) {
-      if (!heard()) return;
-      kept->updating = false;
-      kept->protocol.OnUpdate(ClientTime(world_.now()), answer);
-    });
-  }
   v1::FinishRequest finish;
   if (!sender.finishing && sender.protocol.NextFinish(now, &finish)) {
     sender.finishing = true;

@@ -20,8 +20,6 @@ namespace ranklog::simulation {
 struct Daemon {
   // Returns false if no daemon listens.
   std::function<bool(std::shared_ptr<Link>, RingRecord*)> connect;
-  std::function<void(const v1::UpdateRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
-      update;
   std::function<void(const v1::FinishRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
       finish;
 };

@@ -7,20 +7,6 @@
 #include "tests/simulation/simulated_node.h"
 
 namespace ranklog::simulation {
-namespace {
-
-void NoteDurable(const v1::Update& update, RingRecord* ring) {
-  for (const v1::Field& field : update.config().fields()) {
-    ring->durable_config = std::max(ring->durable_config, field.value().integer());
-  }
-  for (const v1::Field& field : update.summary().fields()) {
-    ring->durable_summary = std::max(ring->durable_summary, field.value().integer());
-  }
-  ring->durable_definition |= update.has_metric();
-}
-
-}  // namespace
-
 Daemon SimulatedNode::Reach() {
   Daemon reach;
   reach.connect = [this](std::shared_ptr<Link> link, RingRecord* ring) {
@@ -45,14 +31,6 @@ Daemon SimulatedNode::Reach() {
       act([this, answer, answer_later, life = lives_](const absl::Status& status) {
         const bool alive = daemon_ != nullptr && life == lives_ && daemon_->works();
         answer_later(answer, alive ? status : absl::UnavailableError("the daemon is gone"));
-      });
-    });
-  };
-  reach.update = [this, call](const v1::UpdateRequest& request, RingRecord* ring, auto answer) {
-    call(answer, [this, request, ring](auto then) {
-      daemon_->Update(request, [request, ring, then](const absl::Status& status) {
-        if (status.ok()) NoteDurable(request.update(), ring);
-        then(status);
       });
     });
   };

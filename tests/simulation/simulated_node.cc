@@ -57,6 +57,9 @@ void SimulatedNode::StartDaemon() {
               const uint64_t durable =
                   message.has_hello() ? message.hello().durable_seq() : message.ack().durable_seq();
               ring->acknowledged = std::max(ring->acknowledged, durable);
+              const uint64_t items = message.has_hello() ? message.hello().durable_item()
+                                                         : message.ack().durable_item();
+              ring->acknowledged_items = std::max(ring->acknowledged_items, items);
             }
           },
       .before_removal = nullptr};

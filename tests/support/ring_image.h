@@ -81,6 +81,18 @@ class RingImage {
     header().rows = seq;
     Append(v1::RecordKind::kRow, 0, body);
   }
+  void Item(uint64_t seq, uint64_t after_row, const std::string& content) {
+    v1::ItemRecord item{};
+    item.content_bytes = static_cast<uint32_t>(content.size());
+    item.seq = seq;
+    item.after_row = after_row;
+    item.ticks = 100;
+    std::string body;
+    Put(&body, item);
+    body.erase(0, sizeof(v1::RecordHeader));
+    header().items = seq;
+    Append(v1::RecordKind::kItem, 0, body + content);
+  }
   // Overwrites 4 bytes of the data, at `offset` from its start.
   void Poke(size_t offset, uint32_t value) {
     memcpy(file_.data() + v1::kSpoolDataOffset + offset, &value, sizeof(value));

@@ -61,12 +61,12 @@ class TrainLogTest : public ::testing::Test {
 
 TEST_F(TrainLogTest, MetricsHaveGlobalStepAsTheirAxis) {
   Train({});
-  const auto updates = node_.Reader()->Updates(node_.GetRun("logged").id, /*after_id=*/0);
+  const auto updates = node_.Reader()->Items(node_.GetRun("logged").id, /*after_id=*/0);
   ASSERT_TRUE(updates.ok());
   std::map<std::string, model::MetricDefinition> metrics;
-  for (const model::StoredUpdate& stored : *updates) {
-    if (stored.update.kind == model::Update::Kind::kMetric)
-      metrics[stored.update.metric.name] = stored.update.metric;
+  for (const model::StoredItem& stored : *updates) {
+    if (stored.item.kind == model::Item::Kind::kMetric)
+      metrics[stored.item.metric.name] = stored.item.metric;
   }
   const auto by_global_step = Field(&model::MetricDefinition::step_metric, "global_step");
   const auto minimized =

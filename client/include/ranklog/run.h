@@ -36,7 +36,8 @@ struct Stats {
 
   // Calls of Config(), Summary() and DefineMetric() that the daemon has not yet acknowledged.
   uint64_t updates_pending = 0;
-  bool connected = false;  // a daemon answers, and rows do not wait for it for more than 3 s
+  uint64_t updates_refused = 0;  // such calls that returned false
+  bool connected = false;        // a daemon answers, and rows do not wait for it for more than 3 s
   // The reason why a row was last refused, why no daemon answers, or what is wrong with this start.
   // A start is wrong if Settings::resume does not allow it, another process has this rank, or
   // another run has the id. Empty if all is well.

@@ -77,6 +77,7 @@ struct SpoolHeader {
   std::atomic<uint64_t> lost_step_behind;
   std::atomic<uint64_t> lost_too_large;
   std::atomic<uint64_t> lost_after_finish;
+  std::atomic<uint64_t> items;  // items ever written (seq of the last); stored before head
 
   // Written by the sender.
   alignas(64) std::atomic<uint64_t> tail;  // bytes freed; always at the start of a record
@@ -87,16 +88,19 @@ struct SpoolHeader {
   // Written by Finish().
   alignas(64) std::atomic<uint32_t> finished;  // a FinishedBy
   std::atomic<int32_t> exit_code;
+
+  // Written by the threads that call Config(), Summary() and DefineMetric().
+  std::atomic<uint64_t> lost_items;  // refused
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
               std::atomic<double>::is_always_lock_free);
 
 enum class RecordKind : uint16_t {
-  kPad = 0,      // skip `bytes`; fills the end of the ring
-  kShape = 1,    // ShapeRecord
-  kRow = 2,      // RowRecord
-  kControl = 3,  // RecordHeader, u32 length, u32 0, a serialized ranklog.v1.Update, padding
+  kPad = 0,    // skip `bytes`; fills the end of the ring
+  kShape = 1,  // ShapeRecord
+  kRow = 2,    // RowRecord
+  kItem = 3,   // ItemRecord
 };
 
 enum RowFlags : uint16_t {
@@ -135,6 +139,17 @@ struct ShapeRecord {
   uint32_t reserved;
 };
 static_assert(sizeof(ShapeRecord) == 24);
+
+// Followed by a serialized ranklog.v1.Item without the fields that are here.
+struct ItemRecord {
+  RecordHeader header;
+  uint32_t content_bytes;  // unpadded
+  uint32_t reserved;
+  uint64_t seq;        // 1 for the first item of the ring, no gaps
+  uint64_t after_row;  // the ring's last row before it
+  uint64_t ticks;
+};
+static_assert(sizeof(ItemRecord) == 40);
 
 }  // namespace ranklog::v1
 

@@ -40,7 +40,7 @@ absl::Status ReadAll(
 }
 
 absl::Status ReadRun(storage::StoreReader& reader, int64_t run) {
-  RETURN_IF_ERROR(reader.Updates(run, 0).status());
+  RETURN_IF_ERROR(reader.Items(run, 0).status());
   RETURN_IF_ERROR(reader.RunShapes(run).status());
   RETURN_IF_ERROR(ReadAll(0, [&](uint64_t at) { return reader.RunBatches(run, at, kReadBytes); }));
   RETURN_IF_ERROR(

@@ -11,8 +11,8 @@ namespace ranklog::deliver::wandb {
 absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
     storage::StoreReader& reader, const model::Run& run, bool expand_globs) {
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> fresh,
-                   reader.Updates(run.id, std::max<int64_t>(updates_, 0)));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> fresh,
+                   reader.Items(run.id, std::max<int64_t>(items_, 0)));
   lost_rows_ = 0;
   for (const model::Stream& stream : streams) {
     lost_rows_ += stream.losses.total() + stream.late_rows;
@@ -22,22 +22,22 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   if (expand_globs) {
     ASSIGN_OR_RETURN(shapes, reader.RunShapes(run.id));
   }
-  if (updates_ >= 0 && fresh.empty() && streams.size() == streams_ && shapes.size() == shapes_) {
+  if (items_ >= 0 && fresh.empty() && streams.size() == streams_ && shapes.size() == shapes_) {
     return absl::nullopt;
   }
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run.id, 0));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run.id, 0));
   aggregate::MetricTable table;
-  for (const model::StoredUpdate& update : updates) {
-    if (update.update.kind == model::Update::Kind::kMetric) table.Define(update.update.metric);
+  for (const model::StoredItem& stored : items) {
+    if (stored.item.kind == model::Item::Kind::kMetric) table.Define(stored.item.metric);
   }
   std::vector<std::string> keys;
   for (const auto& shape : shapes) keys.insert(keys.end(), shape.begin(), shape.end());
-  updates_ = updates.empty() ? 0 : updates.back().id;
+  items_ = items.empty() ? 0 : items.back().id;
   streams_ = streams.size();
   shapes_ = shapes.size();
-  return Config{.document = ConfigDocument(aggregate::RunConfig(run, streams, updates),
+  return Config{.document = ConfigDocument(aggregate::RunConfig(run, streams, items),
                                            MetricList(table, expand_globs, keys)),
-                .summary = aggregate::SummaryValues(streams, updates)};
+                .summary = aggregate::SummaryValues(streams, items)};
 }
 
 }  // namespace ranklog::deliver::wandb

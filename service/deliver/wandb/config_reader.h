@@ -28,13 +28,13 @@ class ConfigReader {
   absl::StatusOr<absl::optional<Config>> Read(storage::StoreReader& reader, const model::Run& run,
                                               bool expand_globs);
 
-  // The last update that is included in the config; -1 before the first one was read.
-  int64_t updates() const { return updates_; }
+  // The last item that is included in the config; -1 before the first one was read.
+  int64_t items() const { return items_; }
   // The lost or late rows of the run's ranks, by the last Read().
   uint64_t lost_rows() const { return lost_rows_; }
 
  private:
-  int64_t updates_ = -1;
+  int64_t items_ = -1;
   size_t streams_ = 0;
   size_t shapes_ = 0;
   uint64_t lost_rows_ = 0;

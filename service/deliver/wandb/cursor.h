@@ -18,7 +18,7 @@ struct Cursor {
   std::string display_name;
   int64_t base_offset = 0;  // row i that is not delivered yet will be line base_offset + i
   uint64_t cut_rows = 0;  // rows after the delivered ones that may have been sent without an answer
-  int64_t cut_updates = 0;  // last update whose metric definitions apply to them
+  int64_t cut_updates = 0;  // last item whose metric definitions apply to them
   bool continued = false;   // another store continues the run, and sets its config, summary and end
   // If `continued`: when the newest row was logged at the other store. The server reports only the
   // time of its last line, which is ours once we have appended rows.

@@ -46,10 +46,10 @@ class ExpectedLines {
   absl::Status Prepare(absl::string_view kind, const Cursor& cursor) {
     own_.SetFirstStep(cursor.replays_through);
     with_added_.SetFirstStep(cursor.replays_through);
-    ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
+    ASSIGN_OR_RETURN(const std::vector<model::StoredItem> updates, reader_.Items(run_.id, 0));
     cut_updates_ = cursor.cut_updates;
-    for (const model::StoredUpdate& stored : updates) {
-      if (stored.id <= cut_updates_) Define(stored.update);
+    for (const model::StoredItem& stored : updates) {
+      if (stored.id <= cut_updates_) Define(stored.item);
     }
     ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader_.DeadLetters(run_.id));
     for (const model::DeadLetter& letter : letters) {
@@ -64,9 +64,9 @@ class ExpectedLines {
 
   // Adds the definitions that arrived after the last line, because the summary uses all
   // definitions.
-  void DefineRest(const std::vector<model::StoredUpdate>& updates) {
-    for (const model::StoredUpdate& stored : updates) {
-      if (stored.id > cut_updates_) Define(stored.update);
+  void DefineRest(const std::vector<model::StoredItem>& updates) {
+    for (const model::StoredItem& stored : updates) {
+      if (stored.id > cut_updates_) Define(stored.item);
     }
   }
 
@@ -108,8 +108,8 @@ class ExpectedLines {
   }
 
  private:
-  void Define(const model::Update& update) {
-    if (update.kind != model::Update::Kind::kMetric) return;
+  void Define(const model::Item& update) {
+    if (update.kind != model::Item::Kind::kMetric) return;
     definitions_.Define(update.metric);
     if (update.metric.step_sync && !update.metric.step_metric.empty()) {
       added_.insert(update.metric.step_metric);
@@ -193,7 +193,7 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
                          const model::Run& run, const model::Delivery& delivery,
                          ExpectedLines* expected, ReadBackReport* report) {
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run.id, 0));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> updates, reader.Items(run.id, 0));
   // The official client also leaves this key to the server.
   DocumentOptions options = {
       .wrapped = true, .shared = report->base_lines > 0, .free = {"wandb_version"}};

@@ -131,7 +131,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
     if (!streams.empty()) requests_.SetJob(JobOf(run_.project, streams.front().key.job_id));
   }
   if (delivery_.complete) {
-    if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
+    if (ended() && run_.rows == delivery_.delivered_rows &&
+        run_.last_item <= delivery_.delivered_items) {
+      return absl::InfiniteDuration();
+    }
     delivery_.complete = false;  // the run continues
   }
   if (AwaitsRanks(now)) return kLookForRanks;
@@ -226,8 +229,15 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   }
   last_request_ = now;
   delivery_.last_error.clear();
+  SettleItems();
   OnSuccess();
   return absl::ZeroDuration();
+}
+
+// The server has, or has refused, a config and a summary with all items that were read.
+void WandbDelivery::SettleItems() {
+  if (cursor_.continued || !config_.IsSent() || summary_changed_ || hold_summary_) return;
+  delivery_.delivered_items = std::max(delivery_.delivered_items, config_reader_.items());
 }
 
 absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
@@ -264,13 +274,13 @@ absl::Status WandbDelivery::ReadShapes(storage::StoreReader& reader, const model
 }
 
 absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t through) {
-  if (through <= defined_updates_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates,
-                   reader.Updates(run_.id, defined_updates_));
-  for (const model::StoredUpdate& update : updates) {
-    if (update.id > through) break;
-    if (update.update.kind == model::Update::Kind::kMetric) table_.Define(update.update.metric);
-    defined_updates_ = update.id;
+  if (through <= defined_items_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items,
+                   reader.Items(run_.id, defined_items_));
+  for (const model::StoredItem& stored : items) {
+    if (stored.id > through) break;
+    if (stored.item.kind == model::Item::Kind::kMetric) table_.Define(stored.item.metric);
+    defined_items_ = stored.id;
   }
   return absl::OkStatus();
 }

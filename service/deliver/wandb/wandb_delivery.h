@@ -115,6 +115,7 @@ class WandbDelivery : public RunDelivery {
   absl::Duration PostRows(uint64_t rows, absl::Time now);
 
   absl::Status ReadConfig(storage::StoreReader& reader);
+  void SettleItems();
   absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
@@ -188,7 +189,7 @@ class WandbDelivery : public RunDelivery {
 
   // Rows.
   aggregate::MetricTable table_;
-  int64_t defined_updates_ = 0;  // table_ has the definitions up to this update
+  int64_t defined_items_ = 0;  // table_ has the definitions up to this item
   History history_;
   std::vector<std::vector<std::string>> shapes_;
   HistoryLines lines_;       // lines of the cut; empty if they must be written again

@@ -28,7 +28,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   const bool pending = run_.rows > delivery_.delivered_rows;
   // A definition may arrive after the last row and change how its metric is summarized.
   const uint64_t version = table_.version();
-  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.items()));
   summary_changed_ |= table_.version() != version;
   if (pending && MaySendRows(now, draining)) return MustAsk(now) ? AskStanding(now) : Cut(reader);
   if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
@@ -47,7 +47,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreRead
                                                               absl::Time now, bool draining) {
   if (run_.rows == delivery_.delivered_rows) {
     if (!ended()) return options_.poll_interval;
-    delivery_.complete = true;  // the other store sends the end
+    delivery_.complete = true;  // the other store sends the end, and set config and summary
+    delivery_.delivered_items = std::max(delivery_.delivered_items, run_.last_item);
     delivery_.last_error.clear();
     return absl::InfiniteDuration();
   }
@@ -61,7 +62,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreRead
                              run_.rows - delivery_.delivered_rows, ") after the run has ended"),
                 now));
   }
-  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.items()));
   return Cut(reader);
 }
 
@@ -84,7 +85,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
   RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
   if (lines_.ends.empty()) return PassReplays(reader);
   cursor_.cut_rows = lines_.ends.size();
-  cursor_.cut_updates = defined_updates_;
+  cursor_.cut_updates = defined_items_;
   bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
   return absl::ZeroDuration();
 }
@@ -159,7 +160,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   post.history = lines_.Of(first, rows);
   // The end is sent with the summary. So it waits until it is clear whether the summary can be
   // sent, and until all definitions apply. Definitions after the cut do not apply yet.
-  const bool whole = !hold_summary_ && defined_updates_ >= config_reader_.updates();
+  const bool whole = !hold_summary_ && defined_items_ >= config_reader_.items();
   const bool ours = !cursor_.continued;  // we send config, summary and end
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
@@ -199,6 +200,7 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   SettleRefusals(delivery_.delivered_rows + rows);
   delivery_.delivered_rows += rows;
   delivery_.complete = last;
+  SettleItems();
   cursor_.cut_rows -= rows;
   if (rows > 0) known_at_ = now;
   reopened_ |= cursor_.continued && !server_exit_code_.has_value();

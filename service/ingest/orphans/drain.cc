@@ -13,39 +13,19 @@ namespace {
 
 constexpr size_t kPartBytes = 4 << 20;  // per commit; limits the memory that a drain needs
 
-// Skips unreadable controls, because the rows after them matter more.
-std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
-  std::vector<model::Update> updates;
-  for (const std::string& control : controls) {
-    v1::Update parsed;
-    absl::StatusOr<model::Update> update = absl::InvalidArgumentError("unreadable");
-    if (parsed.ParseFromString(control)) update = ToUpdate(parsed);
-    if (update.ok()) {
-      updates.push_back(*std::move(update));
-    } else {
-      spdlog::warn("skipped an unreadable config or summary record of a spool: {}",
-                   update.status().ToString());
-    }
-  }
-  return updates;
-}
-
-absl::Status StorePart(const SpoolReader::Part& part, const std::vector<model::Update>& updates,
-                       int64_t stream, absl::Time now, storage::Store& store) {
+absl::Status StorePart(const SpoolReader::Part& part, int64_t stream, storage::Store& store) {
   for (const SpoolReader::Part::Shape& shape : part.shapes) {
     RETURN_IF_ERROR(store.DefineShape(stream, shape.id, shape.keys));
   }
-  for (const model::Update& update : updates) {
-    RETURN_IF_ERROR(store.Apply(stream, update, absl::ToUnixMicros(now)));
-  }
   if (part.has_rows()) RETURN_IF_ERROR(store.Append(stream, part.batch).status());
-  return absl::OkStatus();
+  if (part.items.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(store.SkipItemsTo(stream, part.items.front().seq - 1));  // as for rows
+  return store.AppendItems(stream, part.items).status();
 }
 
 }  // namespace
 
-absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
-                                  const std::function<absl::Time()>& wall_clock) {
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store) {
   // An older copy of the store lacks rows that the rank has freed. Store::Attach() counts them, but
   // nobody attaches this stream again.
   const uint64_t first = ring.FirstSeq();
@@ -60,10 +40,9 @@ absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::S
     if (part->empty()) break;
     if (part->has_rows()) drained.damage = model::Validate(part->batch);
     if (!drained.damage.ok()) break;
-    const std::vector<model::Update> updates = ToUpdates(part->controls);
     absl::Status stored = store.SubmitAndWait([&](storage::Store& open) -> absl::Status {
       RETURN_IF_ERROR(skip_freed_rows(open));
-      return StorePart(*part, updates, stream, wall_clock(), open);
+      return StorePart(*part, stream, open);
     });
     // kInvalidArgument means that the ring is damaged. Any other error is an error of the store,
     // and the ring is read again later.

@@ -19,15 +19,14 @@ struct Drained {
   absl::Status damage;  // not OK: the ring is readable only in part; the readable part was stored
 };
 
-// Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
+// Stores all rows, shapes, items and losses of the ring, a few MiB per commit. Blocks until they
 // are durable.
 //   kUnavailable     the store is closing
 //   any other error  an error of the store, for example of its disk
 //
 // After either error the ring still holds the missing part. Read it again later, with a new
 // SpoolReader.
-absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
-                                  const std::function<absl::Time()>& wall_clock);
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store);
 
 }  // namespace ranklog::ingest
 

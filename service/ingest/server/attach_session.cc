@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,6 +100,8 @@ absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
       return HandleShape(message.shape());
     case v1::ClientMessage::kBatch:
       return HandleBatch(message.batch());
+    case v1::ClientMessage::kItems:
+      return HandleItems(message.items());
     case v1::ClientMessage::kProgress:
       return HandleProgress(message.progress());
     case v1::ClientMessage::kLosses:
@@ -245,9 +248,32 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
       [this, rows, durable] {
         ++context_.counters->batches;
         context_.counters->rows += rows;
-        context_.registry->SetDurable(key_, *durable);
+        context_.registry->SetDurable(key_, *durable, /*durable_item=*/0);
         absl::MutexLock lock(&mutex_);
-        outgoing_.SetDurable(*durable);
+        outgoing_.SetDurable(*durable, /*item=*/0);
+        ContinueWriting();
+      },
+      message.ByteSizeLong(), message.urgent());
+  return absl::OkStatus();
+}
+
+absl::Status AttachSession::HandleItems(const v1::Items& message) {
+  std::vector<model::Item> items;
+  for (const v1::Item& item : message.item()) items.push_back(ToItemOrUnreadable(item));
+  const auto unreadable = std::count_if(items.begin(), items.end(), [](const auto& item) {
+    return item.kind == model::Item::Kind::kUnreadable;
+  });
+  context_.counters->unreadable_items += static_cast<uint64_t>(unreadable);
+  auto durable = std::make_shared<uint64_t>(0);  // written by the first lambda, read by the second
+  Submit(
+      [this, items = std::move(items), durable](storage::Store& store) {
+        ASSIGN_OR_RETURN(*durable, store.AppendItems(stream_, items));
+        return absl::OkStatus();
+      },
+      [this, durable] {
+        context_.registry->SetDurable(key_, /*durable_seq=*/0, *durable);
+        absl::MutexLock lock(&mutex_);
+        outgoing_.SetDurable(/*seq=*/0, *durable);
         ContinueWriting();
       },
       message.ByteSizeLong(), message.urgent());

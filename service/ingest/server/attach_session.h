@@ -56,6 +56,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);
   absl::Status HandleBatch(const v1::Batch& batch);
+  absl::Status HandleItems(const v1::Items& message);
   absl::Status HandleProgress(const v1::Progress& progress);
   absl::Status HandleLosses(const v1::Losses& losses);
   absl::Status Handle(const v1::ClientMessage& message);

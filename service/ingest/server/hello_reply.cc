@@ -8,6 +8,7 @@ v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::strin
                        const std::string& state_dir, bool send_descriptor) {
   v1::HelloReply reply;
   reply.set_durable_seq(stream.durable_seq);
+  reply.set_durable_item(stream.durable_item);
   reply.set_send_descriptor(send_descriptor);
   reply.set_daemon_version(RANKLOG_VERSION);
   reply.set_run_id(stream.run_id);

@@ -1,8 +1,8 @@
 #include "service/ingest/server/ingest_service.h"
 
 #include "service/ingest/server/attach_reactor.h"
+#include "service/ingest/server/finish_call.h"
 #include "service/ingest/server/status_convert.h"
-#include "service/ingest/server/unary_calls.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -16,14 +16,6 @@ Answer FinishCall(grpc::ServerUnaryReactor* reactor) {
 grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* IngestService::Attach(
     grpc::CallbackServerContext* call) {
   return AttachReactor::Start(&context_, call);
-}
-
-grpc::ServerUnaryReactor* IngestService::Update(grpc::CallbackServerContext* call,
-                                                const v1::UpdateRequest* request,
-                                                v1::UpdateReply*) {
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  ingest::Update(&context_, *request, FinishCall(reactor));
-  return reactor;
 }
 
 grpc::ServerUnaryReactor* IngestService::Finish(grpc::CallbackServerContext* call,

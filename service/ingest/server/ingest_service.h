@@ -16,10 +16,9 @@ namespace ranklog::ingest {
 //
 // Errors that a rank receives:
 //   FAILED_PRECONDITION  another protocol version; a first message that is not a Hello; a second
-//                        Hello; Finish before all rows arrived
+//                        Hello; Finish before all rows and items arrived
 //   INVALID_ARGUMENT     refused by model::Validate or by the store
-//   NOT_FOUND            Update of a stream that has ended or never attached; Finish of a stream
-//                        that never attached or ended long ago: attach first
+//   NOT_FOUND            Finish of a stream that never attached or ended long ago: attach first
 //   RESOURCE_EXHAUSTED   more than 4096 live streams, 10,000 shapes of a stream, 1,000,000 keys of
 //                        a shape, or 64 MiB of keys of a stream
 //   UNAVAILABLE          try again: the daemon is stopping, or it must first handle a former
@@ -32,9 +31,6 @@ class IngestService final : public v1::Ingest::CallbackService {
 
   grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>* Attach(
       grpc::CallbackServerContext* call) override;
-  grpc::ServerUnaryReactor* Update(grpc::CallbackServerContext* call,
-                                   const v1::UpdateRequest* request,
-                                   v1::UpdateReply* reply) override;
   grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* call,
                                    const v1::FinishRequest* request,
                                    v1::FinishReply* reply) override;

@@ -6,12 +6,17 @@
 namespace ranklog::ingest {
 
 void OutgoingMessages::SetReply(v1::HelloReply reply) {
-  durable_ = acknowledged_ = reply.durable_seq();
+  SetDurable(reply.durable_seq(), reply.durable_item());
+  ack_due_ = false;
   reply_ = std::move(reply);
   reply_due_ = true;
 }
 
-void OutgoingMessages::SetDurable(uint64_t seq) { durable_ = std::max(durable_, seq); }
+void OutgoingMessages::SetDurable(uint64_t seq, uint64_t item) {
+  ack_due_ |= seq > durable_.durable_seq() || item > durable_.durable_item();
+  durable_.set_durable_seq(std::max<uint64_t>(durable_.durable_seq(), seq));
+  durable_.set_durable_item(std::max<uint64_t>(durable_.durable_item(), item));
+}
 
 void OutgoingMessages::AddNotice(const v1::Notice& notice) {
   std::erase_if(notices_, [&](const v1::Notice& other) { return other.key() == notice.key(); });
@@ -27,9 +32,8 @@ bool OutgoingMessages::Take(v1::ServerMessage* message) {
   if (reply_due_) {
     reply_due_ = false;
     *message->mutable_hello() = std::move(reply_);
-  } else if (durable_ > acknowledged_) {
-    acknowledged_ = durable_;
-    message->mutable_ack()->set_durable_seq(acknowledged_);
+  } else if (std::exchange(ack_due_, false)) {
+    *message->mutable_ack() = durable_;
   } else if (notices_.empty()) {
     return false;
   }

@@ -16,8 +16,8 @@ class OutgoingMessages {
  public:
   // Before the reply, only notices go out. Its durable_seq is not acknowledged again.
   void SetReply(v1::HelloReply reply);
-  // Never goes back.
-  void SetDurable(uint64_t seq);
+  // Neither position goes back.
+  void SetDurable(uint64_t seq, uint64_t item);
   // Replaces a waiting notice with the same key.
   void AddNotice(const v1::Notice& notice);
   // Adds notices that are older than the waiting ones.
@@ -30,8 +30,8 @@ class OutgoingMessages {
   bool reply_due_ = false;
   v1::HelloReply reply_;
   std::vector<v1::Notice> notices_;  // waiting to be written
-  uint64_t durable_ = 0;
-  uint64_t acknowledged_ = 0;
+  v1::Ack durable_;
+  bool ack_due_ = false;
 };
 
 }  // namespace ranklog::ingest

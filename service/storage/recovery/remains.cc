@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kStream[] = "stream";
 constexpr char kBatch[] = "stream_batch";
-constexpr char kUpdate[] = "run_update";
+constexpr char kItem[] = "item";
 
 // The minimum size of a record. Bounds the ids to try if the last id cannot be read.
 constexpr int64_t kMinRecordBytes = 32;
@@ -39,7 +39,7 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
   uint64_t total = 0;
   uint64_t done = 0;
   for (size_t copy = 0; copy < remains.copies_.size(); ++copy) {
-    for (const char* table : {kStream, kBatch, kUpdate}) {
+    for (const char* table : {kStream, kBatch, kItem}) {
       bool known = false;
       total += static_cast<uint64_t>(remains.LastId(copy, table, &known));
     }
@@ -53,7 +53,7 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
   }
   for (size_t copy = 0; copy < remains.copies_.size(); ++copy) {
     remains.Each(copy, kBatch, [&](int64_t id) { return remains.LookAtBatch(copy, id); });
-    remains.Each(copy, kUpdate, [&](int64_t id) { return remains.LookAtUpdate(copy, id); });
+    remains.Each(copy, kItem, [&](int64_t id) { return remains.LookAtItem(copy, id); });
   }
   remains.tried_ = nullptr;
   return remains;
@@ -161,16 +161,18 @@ Remains::Look Remains::LookAtBatch(size_t copy, int64_t id) {
   return Look::kSound;
 }
 
-Remains::Look Remains::LookAtUpdate(size_t copy, int64_t id) {
+Remains::Look Remains::LookAtItem(size_t copy, int64_t id) {
   Query query = copies_[copy]->Select(
-      "SELECT stream, time_us, kind, data FROM run_update WHERE id = ?1", {id});
+      "SELECT stream, count, after_row, time_us, kind, data FROM item WHERE id = ?1", {id});
   if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
   Stream* const stream = StreamAt(copy, query.Integer(0));
   if (stream == nullptr) return LookAtOwnerless(copy, query.Integer(0));
-  absl::StatusOr<model::Update> update = DecodeUpdate(query.Integer(2), query.Bytes(3));
-  if (!update.ok()) return Look::kDamaged;
-  stream->updates.try_emplace(
-      id, model::StoredUpdate{id, query.Integer(0), query.Integer(1), *std::move(update)});
+  absl::StatusOr<model::Item> item = DecodeItem(query.Integer(4), query.Bytes(5));
+  if (!item.ok()) return Look::kDamaged;
+  item->count = query.Unsigned(1);
+  item->after_row = query.Unsigned(2);
+  item->time_us = query.Integer(3);
+  stream->items.try_emplace(id, *std::move(item));
   return Look::kSound;
 }
 

@@ -43,9 +43,9 @@ class Remains {
     model::Run run;  // damaged settings are replaced by defaults
     std::string seal;
     std::vector<RecordLocation> locations;
-    std::map<uint64_t, Batch> batches;               // by first position; they may overlap
-    std::map<uint32_t, absl::optional<Keys>> keys;   // of the batches' shapes; nullopt: damaged
-    std::map<int64_t, model::StoredUpdate> updates;  // by id, in the order of arrival
+    std::map<uint64_t, Batch> batches;              // by first position; they may overlap
+    std::map<uint32_t, absl::optional<Keys>> keys;  // of the batches' shapes; nullopt: damaged
+    std::map<int64_t, model::Item> items;           // by id, in the order of arrival
   };
   using ProgressFn = std::function<void(uint64_t done, uint64_t total)>;  // in records
 
@@ -56,7 +56,7 @@ class Remains {
 
   const std::vector<Stream>& streams() const { return streams_; }
   absl::StatusOr<model::Batch> Read(const Stream& stream, const Batch& batch);
-  // Batches, updates and settings that cannot be read in any copy, or whose stream cannot be read.
+  // Batches, items and settings that cannot be read in any copy, or whose stream cannot be read.
   uint64_t damaged_records() const;
 
  private:
@@ -67,7 +67,7 @@ class Remains {
   int64_t LastId(size_t copy, const char* table, bool* known);
   Look LookAtStream(size_t copy, int64_t id);
   Look LookAtBatch(size_t copy, int64_t id);
-  Look LookAtUpdate(size_t copy, int64_t id);
+  Look LookAtItem(size_t copy, int64_t id);
   Stream* StreamAt(size_t copy, int64_t id);
   // The result for a record of a stream that is absent: the stream was removed, or is damaged.
   Look LookAtOwnerless(size_t copy, int64_t stream);

@@ -76,6 +76,19 @@ absl::StatusOr<uint64_t> SaveRows(Remains& remains, const Remains::Stream& found
   return next - 1;
 }
 
+// The items get new numbers, because merged ones have gaps between theirs. The lost ones are last.
+absl::Status SaveItems(const Remains::Stream& found, int64_t stream, uint64_t rows, Store& store) {
+  uint64_t last = found.stream.lost_items;
+  RETURN_IF_ERROR(store.SkipItemsTo(stream, last));
+  for (const auto& [id, item] : found.items) {
+    model::Item saved = item;
+    saved.seq = last += item.count;
+    saved.after_row = std::min(item.after_row, rows);
+    RETURN_IF_ERROR(store.AppendItems(stream, {saved}).status());
+  }
+  return store.SkipItemsTo(stream, found.stream.durable_item);
+}
+
 absl::Status SaveEnd(const model::Stream& old, int64_t stream, Store& store) {
   const int64_t ended_us = old.ended_us != 0 ? old.ended_us : absl::ToUnixMicros(absl::Now());
   if (old.state == model::StreamState::kFinished) {
@@ -130,10 +143,8 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
                    store.Attach(SessionOf(found, FirstOf(found)), AssignmentOf(found, old.primary),
                                 old.started_us));
   RETURN_IF_ERROR(store.AddDelivery(stream.run, "local"));
-  for (const auto& [id, update] : found.updates) {
-    RETURN_IF_ERROR(store.Apply(stream.id, update.update, update.time_us));
-  }
   ASSIGN_OR_RETURN(const uint64_t last, SaveRows(remains, found, stream.id, saved, store));
+  RETURN_IF_ERROR(SaveItems(found, stream.id, last, store));
   RETURN_IF_ERROR(store.SetProgress(stream.id, old.passed_step));
   RETURN_IF_ERROR(store.SetAttempt(stream.id, old.attempt, old.began_anew));
   RETURN_IF_ERROR(store.SetLosses(stream.id, old.losses));

@@ -8,14 +8,14 @@
 namespace ranklog::aggregate {
 namespace {
 
+using model::Item;
 using model::Json;
-using model::Update;
 
-model::StoredUpdate Config(int64_t stream, const char* json) {
-  model::StoredUpdate stored;
+model::StoredItem Config(int64_t stream, const char* json) {
+  model::StoredItem stored;
   stored.stream = stream;
-  stored.update.kind = Update::Kind::kConfig;
-  stored.update.object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  stored.item.kind = Item::Kind::kConfig;
+  stored.item.object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   return stored;
 }
 
@@ -33,7 +33,7 @@ class RunConfigTest : public ::testing::Test {
 
   model::Run run_;
   std::vector<model::Stream> streams_;
-  std::vector<model::StoredUpdate> updates_;
+  std::vector<model::StoredItem> updates_;
 };
 
 TEST_F(RunConfigTest, ConfigHasPrimaryAndStatisticsRanks) {
@@ -86,8 +86,8 @@ TEST_F(RunConfigTest, SummaryUsesPrimarysLastValues) {
   updates_ = {Config(2, R"({"a":1,"b":1})"), Config(1, R"({"a":2})"), Config(1, R"({"a":3})"),
               Config(2, R"({"a":4,"b":5})")};
   for (size_t i = 0; i < updates_.size(); ++i) {
-    updates_[i].update.kind = Update::Kind::kSummary;
-    updates_[i].update.before_step = static_cast<int64_t>(10 * i);
+    updates_[i].item.kind = Item::Kind::kSummary;
+    updates_[i].item.before_step = static_cast<int64_t>(10 * i);
   }
   const std::vector<SummaryValue> values = SummaryValues(streams_, updates_);
   ASSERT_EQ(values.size(), 2);

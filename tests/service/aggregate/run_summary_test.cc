@@ -98,8 +98,8 @@ TEST_F(RunSummaryTest, MeanOfHugeValuesIsFinite) {
 TEST_F(RunSummaryTest, FinalExplicitValueOverridesRows) {
   Define("loss", {"min"});
   Losses({1});
-  summary_.Set({"loss", "done", model::Update().before_step});
-  summary_.Set({"note", 7, model::Update().before_step});
+  summary_.Set({"loss", "done", model::Item().before_step});
+  summary_.Set({"note", 7, model::Item().before_step});
   Losses({0});
   EXPECT_EQ(summary_.ToJson().dump(), R"({"loss":"done","_step":1,"_timestamp":1.5,"note":7})");
 }

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/ingest/server/unary_calls.h"
+#include "service/ingest/server/finish_call.h"
 #include "tests/support/bare_ingest.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/status_matchers.h"
@@ -499,13 +499,41 @@ TEST_F(AttachSessionTest, RepeatedFinishIsAnsweredAgain) {
               ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk)));
 }
 
-TEST_F(AttachSessionTest, UnknownStreamUpdateIsNotFound) {
-  v1::UpdateRequest request;
+TEST_F(AttachSessionTest, ItemsAreAcknowledgedAndFinishWaitsForThem) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::ClientMessage message;
+  for (uint64_t seq = 1; seq <= 2; ++seq) {
+    v1::Item* const item = message.mutable_items()->add_item();
+    item->set_seq(seq);
+    item->mutable_config()->add_fields()->set_key("lr");
+  }
+  v1::FinishRequest request;
   *request.mutable_stream() = Stream();
-  request.mutable_update()->mutable_summary();
+  request.set_last_item(2);
   absl::Status answer;
-  Update(&context_, request, [&](const absl::Status& status) { answer = status; });
-  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kNotFound));
+  const auto keep = [&](const absl::Status& status) { answer = status; };
+  Finish(&context_, request, keep);
+  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kFailedPrecondition));
+  session->OnMessage(message);
+  store_->Step();
+  ASSERT_FALSE(call.written.empty());
+  EXPECT_EQ(call.written.back().ack().durable_item(), 2u);
+  Finish(&context_, request, keep);
+  store_->Step();
+  EXPECT_OK(answer);
+}
+
+// Later items and rows must not wait for it.
+TEST_F(AttachSessionTest, InvalidItemIsDroppedAndCounted) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::ClientMessage message;
+  message.mutable_items()->add_item()->set_seq(1);  // no content
+  session->OnMessage(message);
+  store_->Step();
+  EXPECT_EQ(call.written.back().ack().durable_item(), 1u);
+  EXPECT_EQ(counters_.unreadable_items, 1u);
 }
 
 }  // namespace

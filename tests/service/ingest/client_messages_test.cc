@@ -28,6 +28,8 @@ class LossMessagesTest : public ::testing::Test {
       ring_.get()->*reason.in_ring = ++rows;
       (message_.*reason.report)(rows);
     }
+    ring_->lost_items = ++rows;
+    message_.set_items(rows);
   }
 
   const std::unique_ptr<v1::SpoolHeader> ring_ = std::make_unique<v1::SpoolHeader>();

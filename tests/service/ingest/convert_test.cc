@@ -77,7 +77,7 @@ TEST(ConvertTest, InconsistentBatchesAreRefused) {
 }
 
 TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
-  v1::Update update;
+  v1::Item update;
   v1::Object* const config = update.mutable_config();
   const auto add = [&](const char* key) {
     v1::Field* const field = config->add_fields();
@@ -89,16 +89,16 @@ TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
   add("flag")->set_flag(true);
   add("null");
   add("list")->mutable_list()->add_values()->set_text("x");
-  ASSERT_OK_AND_ASSIGN(const model::Update converted, ToUpdate(update));
+  ASSERT_OK_AND_ASSIGN(const model::Item converted, ToItem(update));
   EXPECT_EQ(converted.object.dump(), R"({"z":3,"a":3.0,"flag":true,"null":null,"list":["x"]})");
-  EXPECT_THAT(ToUpdate(v1::Update()), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ToItem(v1::Item()), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(ConvertTest, DeepNestingIsRefused) {
-  v1::Update update;
+  v1::Item update;
   v1::Value* value = update.mutable_config()->add_fields()->mutable_value();
   for (size_t i = 0; i <= kMaxConfigDepth; ++i) value = value->mutable_list()->add_values();
-  EXPECT_THAT(ToUpdate(update), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ToItem(update), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

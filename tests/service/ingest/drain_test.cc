@@ -49,7 +49,7 @@ class DrainTest : public ::testing::Test {
     EXPECT_OK(file);
     auto reader = SpoolReader::Open((*file)->fd());
     EXPECT_OK(reader);
-    return DrainRing(*reader, stream_, *store_, [] { return absl::UnixEpoch(); });
+    return DrainRing(*reader, stream_, *store_);
   }
   static RingImage TwoRows() {
     RingImage ring;

@@ -34,19 +34,33 @@ TEST(OutgoingMessagesTest, TheReplyAcknowledgesItsPosition) {
   ASSERT_TRUE(outgoing.Take(&message));
   EXPECT_EQ(message.hello().durable_seq(), 7u);
   EXPECT_FALSE(outgoing.Take(&message));
-  outgoing.SetDurable(7);
+  outgoing.SetDurable(7, 0);
   EXPECT_FALSE(outgoing.Take(&message)) << "position 7 is acknowledged already";
 }
 
 TEST(OutgoingMessagesTest, OneAcknowledgementCoversAllPositions) {
   OutgoingMessages outgoing;
-  outgoing.SetDurable(3);
-  outgoing.SetDurable(9);
-  outgoing.SetDurable(5);
+  outgoing.SetDurable(3, 0);
+  outgoing.SetDurable(9, 0);
+  outgoing.SetDurable(5, 0);
   v1::ServerMessage message;
   ASSERT_TRUE(outgoing.Take(&message));
   EXPECT_EQ(message.ack().durable_seq(), 9u);
   EXPECT_FALSE(outgoing.Take(&message));
+}
+
+TEST(OutgoingMessagesTest, RowsAndItemsShareAnAcknowledgement) {
+  OutgoingMessages outgoing;
+  outgoing.SetDurable(3, 0);
+  outgoing.SetDurable(0, 2);
+  v1::ServerMessage message;
+  ASSERT_TRUE(outgoing.Take(&message));
+  EXPECT_EQ(message.ack().durable_seq(), 3u);
+  EXPECT_EQ(message.ack().durable_item(), 2u);
+  outgoing.SetDurable(0, 3);
+  ASSERT_TRUE(outgoing.Take(&message));
+  EXPECT_EQ(message.ack().durable_seq(), 3u) << "neither position goes back";
+  EXPECT_EQ(message.ack().durable_item(), 3u);
 }
 
 TEST(OutgoingMessagesTest, NewNoticeReplacesSameKey) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -48,7 +49,11 @@ class RankWatchTest : public ::testing::Test {
     auto store = storage::Store::Open(state_.path(), {.vfs = disk_.name()});
     EXPECT_OK(store);
     store_ = std::make_unique<pipeline::StoreLoop>(
-        *std::move(store), pipeline::StoreLoop::Options{.commit_interval = absl::Milliseconds(1)});
+        *std::move(store),
+        pipeline::StoreLoop::Options{.commit_interval = absl::Milliseconds(1),
+                                     .on_outcome = [this](const absl::Status& committed) {
+                                       if (on_outcome_) on_outcome_(committed);
+                                     }});
     attacher_ = std::make_unique<Attacher>(Reader());
     context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
   }
@@ -212,6 +217,7 @@ class RankWatchTest : public ::testing::Test {
   WakeEvent wake_;
   StreamRegistry registry_{[this] { wake_.Notify(); }};
   IngestCounters counters_;
+  std::function<void(const absl::Status&)> on_outcome_;  // of commits, when it changes
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<Attacher> attacher_;
   IngestContext context_;

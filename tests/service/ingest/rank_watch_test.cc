@@ -82,9 +82,8 @@ TEST_F(RankWatchTest, FailedDrainDoesNotEndTheRank) {
   Leave(1, Ring(1));
   AttachAndLose(1, PeerWith(rank.pid()));
   rank.Kill();
-  context_.wall_clock = [this] {  // called before each end of a stream
-    if (store_->counters().failed_commits > 0) disk_.Heal();
-    return absl::Now();
+  on_outcome_ = [this](const absl::Status& committed) {
+    if (!committed.ok()) disk_.Heal();
   };
   std::atomic<bool> ended_early = false;
   context_.run_changed = [&](int64_t) {  // called after each end

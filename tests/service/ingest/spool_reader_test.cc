@@ -56,10 +56,10 @@ TEST_F(SpoolReaderTest, ReadsEverythingTheRankLeft) {
   image_.Shape(1, {"loss", "lr"});
   image_.Row(1, 10, {0.5, 1e-3});
   image_.Row(2, 11, {0.25, 1e-3});
-  std::string control;
-  Put(&control, 3u);
-  Put(&control, 0u);
-  image_.Append(v1::RecordKind::kControl, 0, control + "cfg");
+  v1::Item config;
+  config.mutable_config()->add_fields()->set_key("lr");
+  image_.Item(1, /*after_row=*/2, config.SerializeAsString());
+  image_.Item(2, /*after_row=*/2, "\xff");
   image_.header().lost_ring_full = 7;
   image_.header().finished = 1;
   image_.header().exit_code = 3;
@@ -74,7 +74,10 @@ TEST_F(SpoolReaderTest, ReadsEverythingTheRankLeft) {
   ASSERT_OK_AND_ASSIGN(SpoolReader::Part part, reader.Next(1 << 20));
   ASSERT_EQ(part.shapes.size(), 1u);
   EXPECT_THAT(part.shapes[0].keys, ElementsAre("loss", "lr"));
-  EXPECT_THAT(part.controls, ElementsAre("cfg"));
+  ASSERT_EQ(part.items.size(), 2u);
+  EXPECT_TRUE(part.items[0].object.contains("lr"));
+  EXPECT_EQ(part.items[0].after_row, 2u);
+  EXPECT_EQ(part.items[1].kind, model::Item::Kind::kUnreadable);
   EXPECT_OK(model::Validate(part.batch));
   EXPECT_EQ(part.batch.first, 1u);
   EXPECT_EQ(part.batch.last, 2u);

@@ -87,7 +87,7 @@ TEST_F(StreamRegistryTest, DetectsStreamCutTwiceWithoutRows) {
   EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key)) << "not there";
   registry_.Attach(stream_, nullptr, nullptr);
   EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
-  registry_.SetDurable(stream_.key, 1);
+  registry_.SetDurable(stream_.key, 1, 0);
   EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
   EXPECT_TRUE(registry_.EndedMidMessageAgain(stream_.key));

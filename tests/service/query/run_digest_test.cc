@@ -88,9 +88,9 @@ TEST_F(RunDigestTest, HiddenRowsOfEarlierAttemptDoNotCount) {
 }
 
 TEST_F(RunDigestTest, HasConfigOfTheRanks) {
-  model::Update update;
+  model::Item update;
   update.object = {{"lr", 0.5}};
-  Do([&] { EXPECT_OK(store_->Apply(stream_, update, 1)); });
+  Do([&] { EXPECT_OK(testing::AppendItem(*store_, stream_, update, 1)); });
   EXPECT_EQ(Digest({}).config["lr"], 0.5);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "service/model/batch.h"
 #include "service/model/session.h"
@@ -50,6 +51,16 @@ inline model::Batch Dense(uint64_t first, uint64_t rows, uint32_t shape, size_t 
     }
   }
   return batch;
+}
+
+// Appends `item` as the next one of the stream.
+inline absl::Status AppendItem(storage::Store& store, int64_t stream, model::Item item,
+                               int64_t time_us = 1000) {
+  const absl::StatusOr<uint64_t> last = store.AppendItems(stream, {});
+  if (!last.ok()) return last.status();
+  item.seq = *last + 1;
+  item.time_us = time_us;
+  return store.AppendItems(stream, {item}).status();
 }
 
 // Returns the keys a0, a1, ...

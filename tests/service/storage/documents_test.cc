@@ -64,8 +64,8 @@ TEST(DocumentsTest, WrongSizesAreRefused) {
 }
 
 TEST(DocumentsTest, InvalidUpdatesAndSettingsAreRefused) {
-  EXPECT_THAT(DecodeUpdate(1, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(DecodeUpdate(7, EncodeDocument({{"a", 1}})), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeItem(1, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeItem(7, EncodeDocument({{"a", 1}})), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeSettings(EncodeDocument({{"strategy", 99}})),
               StatusIs(absl::StatusCode::kDataLoss));
 }
@@ -116,33 +116,33 @@ TEST(DocumentsTest, MissingSettingsGetDefaults) {
 }
 
 TEST(DocumentsTest, MetricDefinitionSurvivesRoundTrip) {
-  model::Update update;
-  update.kind = model::Update::Kind::kMetric;
+  model::Item update;
+  update.kind = model::Item::Kind::kMetric;
   update.metric = {.name = "train/*",
                    .step_metric = "epoch",
                    .step_sync = false,
                    .hidden = true,
                    .summary = {"min", "last"},
                    .goal = "minimize"};
-  ASSERT_OK_AND_ASSIGN(const model::Update decoded,
-                       DecodeUpdate(static_cast<int64_t>(update.kind), EncodeUpdate(update)));
+  ASSERT_OK_AND_ASSIGN(const model::Item decoded,
+                       DecodeItem(static_cast<int64_t>(update.kind), EncodeItem(update)));
   EXPECT_EQ(decoded.kind, update.kind);
   EXPECT_EQ(decoded.metric, update.metric);
 }
 
 TEST(DocumentsTest, HoldTheStepOfASummary) {
-  model::Update update;
-  update.kind = model::Update::Kind::kSummary;
+  model::Item update;
+  update.kind = model::Item::Kind::kSummary;
   update.object = {{"summary", 1}, {"before_step", 2}};
-  for (const int64_t step : {int64_t{0}, int64_t{7}, model::Update().before_step}) {
+  for (const int64_t step : {int64_t{0}, int64_t{7}, model::Item().before_step}) {
     update.before_step = step;
-    ASSERT_OK_AND_ASSIGN(const model::Update decoded,
-                         DecodeUpdate(static_cast<int64_t>(update.kind), EncodeUpdate(update)));
+    ASSERT_OK_AND_ASSIGN(const model::Item decoded,
+                         DecodeItem(static_cast<int64_t>(update.kind), EncodeItem(update)));
     EXPECT_EQ(decoded.kind, update.kind);
     EXPECT_EQ(decoded.object, update.object);
     EXPECT_EQ(decoded.before_step, step);
   }
-  EXPECT_THAT(DecodeUpdate(2, EncodeDocument({{"before_step", 2}})),
+  EXPECT_THAT(DecodeItem(2, EncodeDocument({{"before_step", 2}})),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 

@@ -26,6 +26,7 @@ using ::ranklog::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class MigrationsTest : public ::testing::Test {
  protected:
@@ -155,32 +156,42 @@ class FirstVersionTest : public MigrationsTest {
   }
 };
 
-TEST_F(FirstVersionTest, IsReadableAndAppendable) {  // S40
+TEST_F(FirstVersionTest, IsMigratedReadableAndAppendable) {  // S40
+  GoOn({});
+  EXPECT_THAT(Version(), IsOkAndHolds(2));
   {
     ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
     EXPECT_OK(reader->Check());
     EXPECT_THAT(reader->Shapes(1),
                 IsOkAndHolds(ElementsAre(IsEmpty(), ElementsAre("loss", "shared"))));
     ASSERT_OK_AND_ASSIGN(const auto batches, reader->StreamBatches(1, 0, 1 << 20));
-    EXPECT_EQ(batches.back().batch.last, 30u);
+    EXPECT_EQ(batches.back().batch.last, 31u);
     EXPECT_EQ(batches.at(0).batch.blocks.at(0).values.at(0), 0);
     ASSERT_OK_AND_ASSIGN(const auto made, reader->RunBatches(1, 0, 1 << 20));
     EXPECT_EQ(made.back().batch.last, 29u);
+    // Each rank's updates are items, numbered in their order.
+    ASSERT_OK_AND_ASSIGN(const auto items, reader->Items(1, 0));
+    ASSERT_THAT(items, SizeIs(4));
+    EXPECT_EQ(items[0].stream, 1);
+    EXPECT_EQ(items[0].item.seq, 1u);
+    EXPECT_EQ(items[0].item.object["model"]["name"], "tiny");
+    EXPECT_EQ(items[3].stream, 1);
+    EXPECT_EQ(items[3].item.seq, 2u);
+    EXPECT_EQ(items[3].item.metric.name, "loss");
+    EXPECT_EQ(reader->Streams(1)->front().durable_item, 2u);
   }
-  GoOn({});
-  EXPECT_THAT(Version(), IsOkAndHolds(1));
 }
 
-// Does what the first program with a second version will do.
+// Does what the first program with a third version will do.
 TEST_F(FirstVersionTest, MigratesToALaterVersion) {  // S40
-  const char* const next[] = {Migrations()[0],
+  const char* const next[] = {Migrations()[0], Migrations()[1],
                               "ALTER TABLE stream ADD COLUMN made_up INTEGER NOT NULL DEFAULT 7"};
   GoOn({.migrations = next});
-  EXPECT_THAT(Version(), IsOkAndHolds(2));
+  EXPECT_THAT(Version(), IsOkAndHolds(3));
   EXPECT_THAT(OpenFile().SelectInteger("SELECT made_up FROM stream"), IsOkAndHolds(7));
   EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kFailedPrecondition,
                                                      HasSubstr("a newer Ranklog wrote it")));
-  EXPECT_THAT(Version(), IsOkAndHolds(2));
+  EXPECT_THAT(Version(), IsOkAndHolds(3));
 }
 
 // The program that wrote the store left it damaged, and the next version must salvage it.
@@ -203,8 +214,8 @@ TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
       database.Select("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   while (query.Next()) absl::StrAppend(&tables, query.Text(0), " ");
   EXPECT_EQ(tables,
-            "dead_letter delivery job removed_run removed_stream replay_batch run run_batch "
-            "run_rewind run_shape run_update shape "
+            "dead_letter delivery item job removed_run removed_stream replay_batch run run_batch "
+            "run_rewind run_shape shape "
             "start stream stream_batch ");
 }
 

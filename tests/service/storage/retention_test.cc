@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "service/storage/recovery/salvage.h"
@@ -52,11 +53,9 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     ASSERT_OK(store_->Append(made.stream, Dense(first, rows, 1, 2)).status());
     model::Batch batch = Dense(first - 1, rows, 1, 2);
     ASSERT_OK(store_->AppendRunRows(made.run, batch));
-    ASSERT_OK(store_->Apply(made.stream,
-                            {.kind = model::Update::Kind::kSummary,
-                             .object = model::Json{{"loss", first}},
-                             .metric = {}},
-                            1000));
+    ASSERT_OK(testing::AppendItem(
+        *store_, made.stream,
+        {.kind = model::Item::Kind::kSummary, .object = model::Json{{"loss", first}}}));
     ASSERT_OK(store_->SetAggregated(made.stream, {.through = first + rows - 1, .late = 0}));
   }
   void End(const Made& made, int64_t ended_us = kEnd) {
@@ -69,6 +68,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
       delivery.run = run;
       delivery.kind = kind;
       delivery.delivered_rows = rows;
+      delivery.delivered_items = std::numeric_limits<int64_t>::max();
       delivery.complete = complete;
       delivery.cursor = model::Json::object();
       ASSERT_OK(store_->PutDelivery(delivery));
@@ -115,7 +115,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     return database->SelectInteger(absl::StrCat("SELECT count(*) FROM ", what)).value_or(-1);
   }
   int64_t Leavings() {
-    return Count("stream_batch") + Count("run_batch") + Count("run_update") + Count("shape") +
+    return Count("stream_batch") + Count("run_batch") + Count("item") + Count("shape") +
            Count("run_shape");
   }
 };
@@ -191,6 +191,16 @@ TEST_F(RetentionTest, PartOfOtherNodesRunStays) {
     const auto stream = store_->Attach(SessionOf(0), part, 1000);
     End({stream->run, stream->id});
     Deliver(stream->run);
+  });
+  EXPECT_THAT(Removable(), IsEmpty());
+}
+
+TEST_F(RetentionTest, RunWithUndeliveredItemStays) {
+  const Made made = Delivered("kept");
+  Do([&] {
+    model::Delivery delivery = reader_->Deliveries(made.run)->back();
+    delivery.delivered_items = 0;
+    ASSERT_OK(store_->PutDelivery(delivery));
   });
   EXPECT_THAT(Removable(), IsEmpty());
 }
@@ -307,7 +317,7 @@ TEST_F(RetentionTest, SweepFreesOnlyTheRemovedRun) {
   EXPECT_OK(reader_->Check());
   EXPECT_THAT(BatchesOf(stays.stream), SizeIs(1));
   EXPECT_THAT(*reader_->RunBatches(stays.run, 0, 1 << 20), SizeIs(1));
-  EXPECT_THAT(*reader_->Updates(stays.run, 0), SizeIs(1));
+  EXPECT_THAT(*reader_->Items(stays.run, 0), SizeIs(1));
   EXPECT_EQ(Sweep(), 0) << "nothing is left to be swept";
 }
 
@@ -334,7 +344,7 @@ TEST_F(RetentionTest, LargeRunIsSweptInSlices) {
     EXPECT_OK(reader_->Check());
     EXPECT_THAT(*reader_->Runs(), IsEmpty());
   }
-  EXPECT_GE(slices, 3 * kBatches / 512);
+  EXPECT_GE(slices, 2 * kBatches / 512);
   Sweep();
   EXPECT_EQ(Count("removed_run WHERE emptied = 0"), 0);
 }

@@ -30,9 +30,9 @@ class SalvageTest : public StoreTest {
       for (uint64_t first = 1; first <= 21; first += 10) {
         EXPECT_OK(store_->Append(stream, Dense(first, 10, 1, 2)));
       }
-      model::Update config;
+      model::Item config;
       config.object = {{"lr", 0.5}};
-      EXPECT_OK(store_->Apply(stream, config, 5));
+      EXPECT_OK(testing::AppendItem(*store_, stream, config, 5));
       EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 9));
     });
     reader_.reset();
@@ -72,7 +72,7 @@ TEST_F(SalvageTest, HealthyStoreIsSavedCompletely) {
   ASSERT_THAT(batches, SizeIs(3));
   EXPECT_EQ(batches[2].blocks[0].values, Dense(21, 10, 1, 2).blocks[0].values);
   EXPECT_THAT(*reader_->Shapes(streams[0].id), SizeIs(2)) << "the one that rows have";
-  EXPECT_THAT(*reader_->Updates(streams[0].run, 0), SizeIs(1));
+  EXPECT_THAT(*reader_->Items(streams[0].run, 0), SizeIs(1));
 }
 
 TEST_F(SalvageTest, KeepsProcessStartAndAttempt) {

@@ -283,58 +283,175 @@ TEST_F(StoreTest, CloseRunNeedsEndedConsumedStreams) {
   });
 }
 
-TEST_F(StoreTest, KeepsUpdateOrderWithoutRepeats) {
+TEST_F(StoreTest, KeepsItemsInTheirOrder) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
-  model::Update config{.kind = model::Update::Kind::kConfig, .object = {{"lr", NAN}}, .metric = {}};
-  model::Update metric{.kind = model::Update::Kind::kMetric, .object = {}, .metric = {}};
+  const model::Item config{.kind = model::Item::Kind::kConfig, .object = {{"lr", NAN}}};
+  model::Item metric{.kind = model::Item::Kind::kMetric};
   metric.metric.name = "train/*";
   Do([&] {
-    EXPECT_OK(store_->Apply(stream, config, 10));
-    EXPECT_OK(store_->Apply(stream, config, 11));
-    EXPECT_OK(store_->Apply(stream, metric, 12));
-    EXPECT_THAT(store_->Apply(stream + 1, config, 13), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_OK(testing::AppendItem(*store_, stream, config, 10));
+    EXPECT_OK(testing::AppendItem(*store_, stream, metric, 12));
+    EXPECT_THAT(store_->AppendItems(stream + 1, {}), StatusIs(absl::StatusCode::kNotFound));
   });
-  ASSERT_OK_AND_ASSIGN(const std::vector<model::StoredUpdate> updates, reader_->Updates(run, 0));
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::StoredItem> updates, reader_->Items(run, 0));
   ASSERT_THAT(updates, SizeIs(2));
   EXPECT_EQ(updates[0].stream, stream);
-  EXPECT_EQ(updates[0].time_us, 10);
-  EXPECT_TRUE(std::isnan(updates[0].update.object["lr"].get<double>()));
-  EXPECT_EQ(updates[1].update.metric, metric.metric);
-  EXPECT_THAT(reader_->Updates(run, updates[0].id), IsOkAndHolds(SizeIs(1)));
-  EXPECT_THAT(reader_->Updates(run, updates[1].id), IsOkAndHolds(IsEmpty()));
+  EXPECT_EQ(updates[0].item.time_us, 10);
+  EXPECT_TRUE(std::isnan(updates[0].item.object["lr"].get<double>()));
+  EXPECT_EQ(updates[1].item.metric, metric.metric);
+  EXPECT_THAT(reader_->Items(run, updates[0].id), IsOkAndHolds(SizeIs(1)));
+  EXPECT_THAT(reader_->Items(run, updates[1].id), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_F(StoreTest, DropsResentItemsAndRefusesGaps) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  const auto config = [](uint64_t seq) {
+    return model::Item{.seq = seq, .object = {{absl::StrCat("k", seq), seq}}};
+  };
+  Do([&] {
+    EXPECT_THAT(store_->AppendItems(stream, {config(1), config(2)}), IsOkAndHolds(2));
+    EXPECT_THAT(store_->AppendItems(stream, {config(2), config(3)}), IsOkAndHolds(3));
+    EXPECT_THAT(store_->AppendItems(stream, {config(1)}), IsOkAndHolds(3));
+    EXPECT_THAT(store_->AppendItems(stream, {config(5)}),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    model::Item early = config(4);
+    early.after_row = 1;
+    EXPECT_THAT(store_->AppendItems(stream, {early}), StatusIs(absl::StatusCode::kInvalidArgument))
+        << "its row is not there";
+  });
+  ASSERT_OK_AND_ASSIGN(const auto items, reader_->Items(run, 0));
+  uint64_t count = 0;
+  for (const model::StoredItem& stored : items) count += stored.item.count;
+  EXPECT_EQ(count, 3u);
+  EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 3u);
+}
+
+TEST_F(StoreTest, MergesConsecutiveSummariesUnderANewId) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  const auto summary = [](const char* key, int value, int64_t before_step) {
+    return model::Item{
+        .kind = model::Item::Kind::kSummary, .object = {{key, value}}, .before_step = before_step};
+  };
+  Do([&] { EXPECT_OK(testing::AppendItem(*store_, stream, summary("a", 1, 5))); });
+  ASSERT_OK_AND_ASSIGN(const auto first, reader_->Items(run, 0));
+  Do([&] {
+    EXPECT_OK(testing::AppendItem(*store_, stream, summary("b", 2, 6)));
+    EXPECT_OK(testing::AppendItem(*store_, stream, summary("b", 3, 7)));
+  });
+  ASSERT_OK_AND_ASSIGN(const auto items, reader_->Items(run, first.back().id));
+  ASSERT_THAT(items, SizeIs(1)) << "a destination that has the first one reads the merged one";
+  const model::Item& merged = items[0].item;
+  EXPECT_EQ(merged.object, (model::Json{{"a", 1}, {"b", 3}}));
+  EXPECT_EQ(merged.BeforeStepOf("a"), 5);
+  EXPECT_EQ(merged.BeforeStepOf("b"), 7);
+  EXPECT_EQ(merged.count, 3u);
+  EXPECT_EQ(merged.seq, 3u);
+  EXPECT_THAT(reader_->Items(run, 0), IsOkAndHolds(SizeIs(1)));
+  Do([&] { EXPECT_OK(testing::AppendItem(*store_, stream, summary("b", 3, 7))); });
+  EXPECT_THAT(reader_->Items(run, items[0].id), IsOkAndHolds(IsEmpty())) << "nothing changed";
+  EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 4u);
+}
+
+// Else a value of the other stream would win or lose against one that came before or after it.
+TEST_F(StoreTest, DoesNotMergeAcrossAnotherStreamsItem) {
+  const auto config = [](int value) { return model::Item{.object = {{"k", value}}}; };
+  int64_t run = 0;
+  Do([&] {
+    const model::Stream one = Attach(0, 7), other = Attach(0, 8);
+    run = one.run;
+    EXPECT_OK(testing::AppendItem(*store_, one.id, config(1)));
+    EXPECT_OK(testing::AppendItem(*store_, other.id, config(2)));
+    EXPECT_OK(testing::AppendItem(*store_, one.id, config(3)));
+  });
+  EXPECT_THAT(reader_->Items(run, 0), IsOkAndHolds(SizeIs(3)));
+}
+
+TEST_F(StoreTest, LargeConfigIsNotMerged) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  Do([&] {
+    EXPECT_OK(
+        testing::AppendItem(*store_, stream, {.object = {{"big", std::string(100'000, 'x')}}}));
+    EXPECT_OK(testing::AppendItem(*store_, stream, {.object = {{"small", 1}}}));
+    EXPECT_OK(testing::AppendItem(*store_, stream, {.object = {{"small", 2}}}));
+  });
+  EXPECT_THAT(reader_->Items(run, 0), IsOkAndHolds(SizeIs(2)));
+}
+
+TEST_F(StoreTest, UnreadableItemCountsAsLost) {
+  const int64_t stream = NewStream();
+  Do([&] {
+    EXPECT_OK(testing::AppendItem(*store_, stream, {.kind = model::Item::Kind::kUnreadable}));
+    EXPECT_OK(testing::AppendItem(*store_, stream, {.object = {{"lr", 1}}}));
+  });
+  EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 2u);
+  EXPECT_EQ(StoredStream(*reader_, stream)->lost_items, 1u);
+  EXPECT_OK(reader_->Check());
+}
+
+TEST_F(StoreTest, DeliveryIsCompleteOnlyWithAllItems) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  model::Delivery done;
+  done.run = run;
+  done.kind = "wandb";
+  done.complete = true;
+  Do([&] {
+    EXPECT_OK(testing::AppendItem(*store_, stream, {.object = {{"lr", 1}}}));
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 9));
+    EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 9));
+    EXPECT_OK(store_->PutDelivery(done));
+  });
+  const auto delivery = [&] { return reader_->Deliveries(run)->back(); };
+  EXPECT_FALSE(delivery().complete);
+  EXPECT_EQ(delivery().pending_items, 1u);
+  const int64_t last = reader_->Items(run, 0)->back().id;
+  EXPECT_EQ(reader_->GetRun(run)->last_item, last);
+  done.delivered_items = last;
+  Do([&] { EXPECT_OK(store_->PutDelivery(done)); });
+  EXPECT_TRUE(delivery().complete);
+  EXPECT_EQ(delivery().pending_items, 0u);
 }
 
 // Each process counts its steps from 0.
-TEST_F(StoreTest, UpdatesFollowAnEarlierProcesssRows) {
-  model::Update summary;
-  summary.kind = model::Update::Kind::kSummary;
+TEST_F(StoreTest, ItemsFollowAnEarlierProcesssRows) {
+  model::Item summary;
+  summary.kind = model::Item::Kind::kSummary;
   summary.object = {{"best", 1}};
   summary.before_step = 3;
   Do([&] {
     const model::Stream first = Attach(0, 7);
-    EXPECT_OK(store_->Apply(first.id, summary, 10));
+    EXPECT_OK(testing::AppendItem(*store_, first.id, summary, 10));
     EXPECT_OK(store_->SetPosition(first.run, {.last_step = 40, .furthest_step = 40}));
-    EXPECT_OK(store_->Apply(Attach(0, 8).id, summary, 11)) << "another ring of the same process";
+    EXPECT_OK(testing::AppendItem(*store_, Attach(0, 8).id, summary, 11))
+        << "another ring of the same process";
     for (const uint64_t incarnation : {7, 8}) {
       EXPECT_OK(
           store_->EndStream(Attach(0, incarnation).id, model::StreamState::kCrashed, 0, "", 12));
     }
-    EXPECT_OK(store_->Apply(Attach(0, 9).id, summary, 13));
+    EXPECT_OK(testing::AppendItem(*store_, Attach(0, 9).id, summary, 13));
     summary.before_step = 50;
-    EXPECT_OK(store_->Apply(Attach(0, 9).id, summary, 14));
+    summary.object = {{"last", 2}};
+    EXPECT_OK(testing::AppendItem(*store_, Attach(0, 9).id, summary, 14));
   });
-  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Updates(1, 0));
+  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Items(1, 0));
   std::vector<int64_t> steps;
-  for (const model::StoredUpdate& update : updates) steps.push_back(update.update.before_step);
+  for (const model::StoredItem& stored : updates) {
+    for (const char* key : {"best", "last"}) {
+      if (stored.item.object.contains(key)) steps.push_back(stored.item.BeforeStepOf(key));
+    }
+  }
   EXPECT_THAT(steps, ElementsAre(3, 3, 41, 50));
 }
 
 // The ring of a forked child is found after its parent's end. Its summary came before rows that the
 // parent logged later.
-TEST_F(StoreTest, UpdatesOfEndedProcesssOtherRingKeepTheirSteps) {
-  model::Update summary;
-  summary.kind = model::Update::Kind::kSummary;
+TEST_F(StoreTest, ItemsOfEndedProcesssOtherRingKeepTheirSteps) {
+  model::Item summary;
+  summary.kind = model::Item::Kind::kSummary;
   summary.object = {{"best", 1}};
   summary.before_step = 3;
   Do([&] {
@@ -343,14 +460,14 @@ TEST_F(StoreTest, UpdatesOfEndedProcesssOtherRingKeepTheirSteps) {
       session.launch.process = "100@1";
       ASSERT_OK_AND_ASSIGN(const model::Stream stream,
                            store_->Attach(session, AssignmentOf("job", true), now_us_));
-      EXPECT_OK(store_->Apply(stream.id, summary, 10));
+      EXPECT_OK(testing::AppendItem(*store_, stream.id, summary, 10));
       EXPECT_OK(store_->SetPosition(stream.run, {.last_step = 40, .furthest_step = 40}));
       EXPECT_OK(store_->EndStream(stream.id, model::StreamState::kFinished, 0, "", 12));
     }
   });
-  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Updates(1, 0));
+  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Items(1, 0));
   ASSERT_THAT(updates, SizeIs(2));
-  EXPECT_EQ(updates[1].update.before_step, 3);
+  EXPECT_EQ(updates[1].item.before_step, 3);
 }
 
 TEST_F(StoreTest, ChangingUnknownIdIsNotFound) {

@@ -26,19 +26,19 @@ class ConfigReaderTest : public ::testing::Test {
 };
 
 TEST_F(ConfigReaderTest, ReturnsOnlyChangedConfigs) {
-  EXPECT_EQ(config_.updates(), -1);
+  EXPECT_EQ(config_.items(), -1);
   ASSERT_TRUE(Read().has_value());
   EXPECT_FALSE(Read().has_value());
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   const absl::optional<ConfigReader::Config> changed = Read();
   ASSERT_TRUE(changed.has_value());
   EXPECT_THAT(changed->document, HasSubstr("\"lr\""));
   EXPECT_THAT(changed->summary, IsEmpty());
-  EXPECT_GT(config_.updates(), 0);
+  EXPECT_GT(config_.items(), 0);
 }
 
 TEST_F(ConfigReaderTest, ReturnsValuesOfTheSummary) {
-  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}});
+  stored_.Apply(model::Item::Kind::kSummary, {{"best", 0.25}});
   const absl::optional<ConfigReader::Config> config = Read();
   ASSERT_TRUE(config.has_value());
   ASSERT_THAT(config->summary, SizeIs(1));

@@ -94,8 +94,8 @@ TEST_F(ReadBackTest, FindsAllDeliveredRows) {
 }
 
 TEST_F(ReadBackTest, ComparesConfigAndSummaryAfterEnd) {
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"opt", {{"betas", {0.9, 0.95}}}}});
-  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}, {"note", "so far"}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}, {"opt", {{"betas", {0.9, 0.95}}}}});
+  stored_.Apply(model::Item::Kind::kSummary, {{"best", 0.25}, {"note", "so far"}});
   model::MetricDefinition x;
   x.name = "x";
   x.summary = {"min", "max"};
@@ -131,7 +131,7 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryAfterEnd) {
 }
 
 TEST_F(ReadBackTest, ReportsRefusedConfigAsMissing) {
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"bad", "\x01"}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}, {"bad", "\x01"}});
   server_.RefuseConfigs([](const std::string& config) { return absl::StrContains(config, "bad"); });
   DeliverToTheEnd(3);
   const ReadBackReport report = Read();

@@ -111,8 +111,8 @@ class SeveralStoresTest : public ::testing::Test {
     EXPECT_TRUE(node.delivery.complete) << node.delivery.last_error;
   }
   static void SetLogPrefix(NodeStore& node, const std::string& name) {
-    node.stored.Apply(model::Update::Kind::kConfig, {{"from", name}});
-    node.stored.Apply(model::Update::Kind::kSummary, {{"from", name}});
+    node.stored.Apply(model::Item::Kind::kConfig, {{"from", name}});
+    node.stored.Apply(model::Item::Kind::kSummary, {{"from", name}});
   }
   // The job continues at the other node, logs two rows, and finishes.
   void ContinueAtB() {

@@ -10,6 +10,7 @@
 
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -67,17 +68,21 @@ class StoredRun {
     if (!text.empty()) block.texts.push_back({0, "note", text});
     Write([&](storage::Store& store) { EXPECT_OK(store.AppendRunRows(stream_.run, batch)); });
   }
-  void Apply(model::Update::Kind kind, const model::Json& object) {
-    model::Update update;
+  void Apply(model::Item::Kind kind, const model::Json& object) {
+    model::Item update;
     update.kind = kind;
     update.object = object;
-    Write([&](storage::Store& store) { EXPECT_OK(store.Apply(stream_.id, update, kRunStartUs)); });
+    Write([&](storage::Store& store) {
+      EXPECT_OK(testing::AppendItem(store, stream_.id, update, kRunStartUs));
+    });
   }
   void Define(const model::MetricDefinition& metric) {
-    model::Update update;
-    update.kind = model::Update::Kind::kMetric;
+    model::Item update;
+    update.kind = model::Item::Kind::kMetric;
     update.metric = metric;
-    Write([&](storage::Store& store) { EXPECT_OK(store.Apply(stream_.id, update, kRunStartUs)); });
+    Write([&](storage::Store& store) {
+      EXPECT_OK(testing::AppendItem(store, stream_.id, update, kRunStartUs));
+    });
   }
   void Close(model::RunState state, int32_t exit_code) {
     Write([&](storage::Store& store) {

@@ -160,7 +160,7 @@ TEST_F(WandbDeliveryFaultsTest, BisectionIsolatesBadRow) {
 
 TEST_F(WandbDeliveryFaultsTest, RefusedSummaryDoesNotBlockRows) {
   server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "poison"); });
-  stored_.Apply(model::Update::Kind::kSummary, {{"bad", "poison"}});
+  stored_.Apply(model::Item::Kind::kSummary, {{"bad", "poison"}});
   stored_.Append(20);
   stored_.Close(model::RunState::kFinished, 0);
   Deliver();
@@ -267,7 +267,7 @@ class RefusedConfigTest : public WandbDeliveryFaultsTest,
 TEST_P(RefusedConfigTest, DoesNotHoldUpTheRows) {
   server_.RefuseConfigs(
       [](const std::string& config) { return absl::StrContains(config, "poison"); }, GetParam());
-  stored_.Apply(model::Update::Kind::kConfig, {{"bad", "poison"}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"bad", "poison"}});
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);
   Deliver();

@@ -180,7 +180,7 @@ TEST_F(WandbDeliveryTest, DoesNotWaitWhileDraining) {
 }
 
 TEST_F(WandbDeliveryTest, SendsTheSummaryBesideTheRows) {
-  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}});
+  stored_.Apply(model::Item::Kind::kSummary, {{"best", 0.25}});
   stored_.Append(3);
   StepUntilIdle();
   const json summary =
@@ -268,7 +268,7 @@ TEST_F(WandbDeliveryTest, ContinuesAReopenedRun) {
 TEST_F(WandbDeliveryTest, ChangedConfigWaitsUnlessRunEnds) {
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 1u);
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 1u);
   now_ += absl::Seconds(6);
@@ -279,7 +279,7 @@ TEST_F(WandbDeliveryTest, ChangedConfigWaitsUnlessRunEnds) {
   EXPECT_EQ(variables["entity"], "ee");
   EXPECT_THAT(variables["config"].get<std::string>(), HasSubstr(R"("lr":{"value":0.1})"));
 
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.2}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.2}});
   stored_.Close(model::RunState::kFinished, 0);
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 3u);
@@ -288,7 +288,7 @@ TEST_F(WandbDeliveryTest, ChangedConfigWaitsUnlessRunEnds) {
 
 TEST_F(WandbDeliveryTest, FailedConfigUpdateIsRetried) {
   StepUntilIdle();
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   now_ += absl::Seconds(6);
   transport_.AnswerNext(FakeTransport::Code(503));
   EXPECT_THAT(StepUntilIdle().delivery.last_error, HasSubstr("HTTP 503"));
@@ -301,7 +301,7 @@ TEST_F(WandbDeliveryTest, FailedConfigUpdateIsRetried) {
 // run's rows for ever.
 TEST_F(WandbDeliveryTest, ConfigErrorsDoNotBlockRows) {
   StepUntilIdle();
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   stored_.Append(3);
   now_ += absl::Seconds(6);
   transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
@@ -317,7 +317,7 @@ TEST_F(WandbDeliveryTest, ConfigErrorsDoNotBlockRows) {
   ASSERT_EQ(Upserts(), 3u);
   EXPECT_TRUE(UpsertedConfig(2).is_null());
 
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.2}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.2}});
   now_ += absl::Seconds(6);
   StepUntilIdle();
   ASSERT_EQ(Upserts(), 4u);
@@ -326,7 +326,7 @@ TEST_F(WandbDeliveryTest, ConfigErrorsDoNotBlockRows) {
 }
 
 TEST_F(WandbDeliveryTest, RefusedRunDoesNotBlameConfig) {
-  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   for (int i = 0; i < 3; ++i) Step();  // the features, and the run's position
   for (int i = 0; i < 2; ++i) transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
   const StepResult refused = StepUntilIdle();

@@ -1,4 +1,4 @@
-#include "service/ingest/server/unary_calls.h"
+#include "service/ingest/server/finish_call.h"
 
 #include <utility>
 
@@ -10,21 +10,6 @@
 
 namespace ranklog::ingest {
 namespace {
-
-// Answers after the commit of `apply`. If the commit succeeded, calls `then` first.
-void AnswerAfterCommit(pipeline::StoreLoop& store,
-                       absl::AnyInvocable<absl::Status(storage::Store&)> apply,
-                       absl::AnyInvocable<void()> then, size_t bytes, Answer answer) {
-  store.Submit(
-      {.apply = std::move(apply),
-       .done =
-           [then = std::move(then), answer = std::move(answer)](absl::Status status) mutable {
-             if (status.ok()) then();
-             answer(std::move(status));
-           },
-       .bytes = bytes,
-       .urgent = true});
-}
 
 // Whether the process may still be about to end. Its Run was finished by the destructor, so main()
 // may be about to return an exit code. If the process ends, RankWatch ends the stream with that
@@ -41,23 +26,6 @@ absl::Status UnknownStream() { return absl::NotFoundError("unknown stream; attac
 
 }  // namespace
 
-void Update(const IngestContext* context, const v1::UpdateRequest& request, Answer answer) {
-  const absl::optional<LiveStream> live = context->registry->Find(ToStreamKey(request.stream()));
-  absl::StatusOr<model::Update> update = ToUpdate(request.update());
-  if (!update.ok()) {
-    ++context->counters->refused_messages;
-    return answer(update.status());
-  }
-  if (!live) return answer(UnknownStream());
-  AnswerAfterCommit(
-      *context->store,
-      [context, id = live->id, update = *std::move(update)](storage::Store& store) {
-        return store.Apply(id, update, absl::ToUnixMicros(context->wall_clock()));
-      },
-      [context, run = live->run] { context->run_changed(run); }, request.ByteSizeLong(),
-      std::move(answer));
-}
-
 void Finish(const IngestContext* context, const v1::FinishRequest& request, Answer answer) {
   const model::StreamKey key = ToStreamKey(request.stream());
   const absl::optional<LiveStream> live = context->registry->Find(key);
@@ -70,22 +38,33 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
                                                              request.last_seq(),
                                                              " are missing; send them first")));
   }
+  if (request.last_item() > live->durable_item) {
+    return answer(absl::FailedPreconditionError(absl::StrCat("items ", live->durable_item + 1,
+                                                             " to ", request.last_item(),
+                                                             " are missing; send them first")));
+  }
   if (MayStillEnd(context, *live)) {
     return answer(absl::UnavailableError("the process may be about to exit; try again"));
   }
   const model::Losses losses = ToLosses(request.losses());
-  AnswerAfterCommit(
-      *context->store,
-      [context, id = live->id, losses, exit_code = request.exit_code()](storage::Store& store) {
-        RETURN_IF_ERROR(store.SetLosses(id, losses));
-        return store.EndStream(id, model::StreamState::kFinished, exit_code, /*reason=*/"",
-                               absl::ToUnixMicros(context->wall_clock()));
-      },
-      [context, key, run = live->run, losses] {
-        context->registry->Finish(key, losses);
-        context->run_changed(run);
-      },
-      /*bytes=*/0, std::move(answer));
+  context->store->Submit({.apply =
+                              [context, id = live->id, losses,
+                               exit_code = request.exit_code()](storage::Store& store) {
+                                RETURN_IF_ERROR(store.SetLosses(id, losses));
+                                return store.EndStream(id, model::StreamState::kFinished, exit_code,
+                                                       /*reason=*/"",
+                                                       absl::ToUnixMicros(context->wall_clock()));
+                              },
+                          .done =
+                              [context, key, run = live->run, losses,
+                               answer = std::move(answer)](absl::Status status) mutable {
+                                if (status.ok()) {
+                                  context->registry->Finish(key, losses);
+                                  context->run_changed(run);
+                                }
+                                answer(std::move(status));
+                              },
+                          .urgent = true});
 }
 
 }  // namespace ranklog::ingest

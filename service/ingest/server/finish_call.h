@@ -1,7 +1,7 @@
-// The work of Update and Finish, independent of the calls that carry them.
+// The work of Finish, independent of the call that carries it.
 
-#ifndef SERVICE_INGEST_SERVER_UNARY_CALLS_H_
-#define SERVICE_INGEST_SERVER_UNARY_CALLS_H_
+#ifndef SERVICE_INGEST_SERVER_FINISH_CALL_H_
+#define SERVICE_INGEST_SERVER_FINISH_CALL_H_
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -14,9 +14,8 @@ namespace ranklog::ingest {
 using Answer = absl::AnyInvocable<void(absl::Status)>;
 
 // `context` must outlive the store loop's writes. The errors are those of IngestService.
-void Update(const IngestContext* context, const v1::UpdateRequest& request, Answer answer);
 void Finish(const IngestContext* context, const v1::FinishRequest& request, Answer answer);
 
 }  // namespace ranklog::ingest
 
-#endif  // SERVICE_INGEST_SERVER_UNARY_CALLS_H_
+#endif  // SERVICE_INGEST_SERVER_FINISH_CALL_H_
