@@ -11,11 +11,14 @@ model::Block& BatchBuilder::BlockOf(Kind kind) {
     model::Block& block = batch.blocks.emplace_back();
     block.shape = kind.shape;
     block.commits = block.counted = kind.counted;
+    if (kind.source != nullptr) {
+      block.source = {kind.source->rank, kind.source->incarnation, kind.added, {}};
+    }
   }
   return batch.blocks[found->second];
 }
 
-double* BatchBuilder::AddRow(Kind kind, size_t width, int64_t step, int64_t time_us) {
+double* BatchBuilder::AddRow(Kind kind, uint64_t seq, size_t width, int64_t step, int64_t time_us) {
   if (batches_.empty() || bytes_ > kBatchBytes || blocks_.size() >= kBatchBlocks) {
     batches_.emplace_back().first = next_index_;
     blocks_.clear();
@@ -26,6 +29,7 @@ double* BatchBuilder::AddRow(Kind kind, size_t width, int64_t step, int64_t time
   block.offsets.push_back(static_cast<uint32_t>(next_index_ - batch.first));
   block.steps.push_back(step);
   block.times_us.push_back(time_us);
+  if (kind.source != nullptr) block.source.seqs.push_back(seq);
   block.values.resize(block.values.size() + width);
   batch.last = next_index_++;
   bytes_ += 20 + 8 * width;

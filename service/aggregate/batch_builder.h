@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "service/aggregate/stream_rows.h"
 #include "service/model/batch.h"
 
 namespace ranklog::aggregate {
@@ -29,17 +30,19 @@ class BatchBuilder {
   // The common properties of a block's rows.
   struct Kind {
     uint32_t shape;
-    bool counted;  // as in model::Block
+    bool counted;                        // as in model::Block
+    const StreamRows* source = nullptr;  // the stream whose rows these repeat; null: none
+    uint32_t added = 0;                  // as in model::Source
 
     friend bool operator==(const Kind&, const Kind&) = default;
     template <typename H>
     friend H AbslHashValue(H hash, const Kind& kind) {
-      return H::combine(std::move(hash), kind.shape, kind.counted);
+      return H::combine(std::move(hash), kind.shape, kind.counted, kind.source, kind.added);
     }
   };
-  // Adds the next row of the run. Returns space for its `width` numbers, which the caller must fill
+  // Adds the next row of the run, which repeats the row `seq` of kind.source. Returns space for its `width` numbers, which the caller must fill
   // before the next call.
-  double* AddRow(Kind kind, size_t width, int64_t step, int64_t time_us);
+  double* AddRow(Kind kind, uint64_t seq, size_t width, int64_t step, int64_t time_us);
   // Adds a text to the last row.
   void AddText(std::string key, std::string value);
 

@@ -88,8 +88,13 @@ void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
   step_rows_.clear();
   open_rows_.clear();
   times_us_.clear();
-  for (const StreamRows* stream : primaries) Gather(step, *stream);
-  primary_rows_ = step_rows_.size();
+  primary_rows_ = 0;
+  const StreamRows* source = nullptr;
+  for (const StreamRows* stream : primaries) {
+    Gather(step, *stream);
+    if (step_rows_.size() > primary_rows_) source = stream;
+    primary_rows_ = step_rows_.size();
+  }
   if (primaries.size() > 1) SortByTime(0);
   for (const StreamRows* stream : others) Gather(step, *stream);
   if (others.size() > 1) SortByTime(primary_rows_);
@@ -105,8 +110,16 @@ void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
   if (any_text) texts = MergeTexts(&masked);
 
   const JoinPlan& plan = planner.PlanFor(step_rows_, masked);
-  const int64_t time_us = open_rows_[primary_rows_ - 1]->time_us;
-  plan.Fill(step_rows_, builder.AddRow({plan.shape, counted}, plan.width, step, time_us));
+  const OpenRow& last = *open_rows_[primary_rows_ - 1];
+  BatchBuilder::Kind kind{plan.shape, counted};
+  const size_t logged_texts = last.texts == nullptr ? 0 : last.texts->size();
+  // With one row, a value or text is missing only if its key is there twice.
+  if (primary_rows_ == 1 && last.keeps_step && plan.copied.size() == last.width &&
+      texts.size() == logged_texts) {
+    kind.source = source;
+    kind.added = static_cast<uint32_t>(plan.width - plan.copied.size());
+  }
+  plan.Fill(step_rows_, builder.AddRow(kind, last.seq, plan.width, step, last.time_us));
   for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
 }
 

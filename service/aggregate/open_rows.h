@@ -22,6 +22,7 @@ struct OpenRow {
   uint64_t value_offset = 0;                        // of its first value; see OpenRows::values()
   bool dropped = false;                             // only its seq is used
   bool counted = false;                             // as in model::Block
+  bool keeps_step = false;                          // its step is the one that was logged
   uint64_t rows = 0;                                // number of counted rows that it represents
   std::unique_ptr<std::vector<model::Text>> texts;  // null if there are none
 };

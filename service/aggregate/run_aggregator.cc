@@ -14,13 +14,11 @@
 namespace ranklog::aggregate {
 namespace {
 
-// The texts of one row of a block, whose `texts` are sorted by row.
-std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, size_t row) {
-  const auto [begin, end] = std::equal_range(
-      block.texts.begin(), block.texts.end(), model::Text{static_cast<uint32_t>(row), {}, {}},
-      [](const model::Text& a, const model::Text& b) { return a.row < b.row; });
-  if (begin == end) return nullptr;
-  return std::make_unique<std::vector<model::Text>>(begin, end);
+// A copy of the texts of a row; null if there are none.
+std::unique_ptr<std::vector<model::Text>> CopyTexts(const model::Block& block, size_t row) {
+  const absl::Span<const model::Text> texts = model::TextsOf(block, row);
+  if (texts.empty()) return nullptr;
+  return std::make_unique<std::vector<model::Text>>(texts.begin(), texts.end());
 }
 
 }  // namespace
@@ -131,7 +129,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   open.time_us = block.times_us[row];
   open.shape = block.shape;
   open.counted = block.counted;
-  if (stream.primary && !late) open.texts = TextsOf(block, row);
+  open.keeps_step = step == block.steps[row];
+  if (stream.primary && !late) open.texts = CopyTexts(block, row);
   // A row without metrics only marks its step as reached.
   open.dropped = late || !used || stream.overtaken || (width == 0 && open.texts == nullptr);
   open.rows = stream.primary && !late ? 1 : 0;

@@ -11,6 +11,7 @@ void RunStreams::Add(const model::Stream& stream, int64_t step_base) {
   rows->id = stream.id;
   rows->index = index;
   rows->rank = stream.key.rank;
+  rows->incarnation = stream.key.incarnation;
   rows->primary = stream.primary;
   rows->silent = stream.durable_seq == 0;
   rows->attempt = stream.attempt;

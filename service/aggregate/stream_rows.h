@@ -34,6 +34,7 @@ struct StreamRows {
   int64_t id = 0;
   uint32_t index = 0;  // index among the run's streams
   uint32_t rank = 0;
+  uint64_t incarnation = 0;
   bool primary = false;
   uint32_t attempt = 1;
   bool began_anew = false;  // it joined a later attempt, or restarted within one

@@ -121,4 +121,20 @@ Batch DropThrough(const Batch& batch, uint64_t position) {
   return position < batch.first ? batch : Part(batch, position + 1, batch.last);
 }
 
+absl::Span<const Text> TextsOf(const Block& block, size_t row) {
+  const auto [first, last] = std::equal_range(
+      block.texts.begin(), block.texts.end(), Text{static_cast<uint32_t>(row), {}, {}},
+      [](const Text& a, const Text& b) { return a.row < b.row; });
+  return absl::MakeConstSpan(block.texts).subspan(first - block.texts.begin(), last - first);
+}
+
+size_t BytesOf(const Batch& batch) {
+  size_t bytes = 0;
+  for (const Block& block : batch.blocks) {
+    bytes += block.rows() * 20 + block.values.size() * sizeof(double);
+    for (const Text& text : block.texts) bytes += text.key.size() + text.value.size() + 16;
+  }
+  return bytes;
+}
+
 }  // namespace ranklog::model

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 
 namespace ranklog::model {
 
@@ -19,6 +20,17 @@ struct Text {
   std::string value;
 
   friend bool operator==(const Text&, const Text&) = default;
+};
+
+// The rows of a stream that a run's rows repeat. Steps, times and texts are the same, and the values
+// begin with those of the stream's row.
+struct Source {
+  uint32_t rank = 0;  // `rank` and `incarnation` are those of the stream
+  uint64_t incarnation = 0;
+  uint32_t added = 0;          // the number of values that follow those of the stream's row
+  std::vector<uint64_t> seqs;  // one per row, ascending; empty: the rows do not repeat a stream's
+
+  friend bool operator==(const Source&, const Source&) = default;
 };
 
 // Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row.
@@ -34,6 +46,7 @@ struct Block {
   std::vector<int64_t> times_us;  // Unix time
   std::vector<double> values;
   std::vector<Text> texts;  // sorted by row
+  Source source;  // only of a run's new rows, so that the store keeps the stream's rows once
 
   size_t rows() const { return offsets.size(); }
   size_t width() const { return rows() == 0 ? 0 : values.size() / rows(); }
@@ -62,6 +75,11 @@ absl::Status Validate(const Batch& batch);
 Batch Part(const Batch& batch, uint64_t first, uint64_t last);
 // The rows of a valid batch after `position`, which must be less than its last position.
 Batch DropThrough(const Batch& batch, uint64_t position);
+
+// The texts of a row of a valid block.
+absl::Span<const Text> TextsOf(const Block& block, size_t row);
+// The approximate memory of the rows.
+size_t BytesOf(const Batch& batch);
 
 // Visits the rows of a batch in the order of their positions: fn(const Block&, size_t row, uint64_t
 // position).

@@ -32,15 +32,6 @@ bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
   });
 }
 
-size_t BytesOf(const model::Batch& batch) {
-  size_t bytes = 0;
-  for (const model::Block& block : batch.blocks) {
-    bytes += block.rows() * 20 + block.values.size() * sizeof(double);
-    for (const model::Text& text : block.texts) bytes += text.key.size() + text.value.size() + 16;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 RunEnd EndOf(const std::vector<Stream>& streams) {
@@ -170,7 +161,7 @@ absl::Status LiveRun::ReadChunks(storage::StoreReader& reader, size_t max_open_v
     for (const storage::StoredBatch& stored : batches) {
       RETURN_IF_ERROR(DefineShapes(reader, stream.id, stored.batch));
       aggregator_->AddRows(stream.id, stored.batch);
-      *bytes += BytesOf(stored.batch);
+      *bytes += model::BytesOf(stored.batch);
     }
   }
   return absl::OkStatus();
@@ -248,8 +239,8 @@ absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time 
     const uint32_t attempt = aggregator_->attempt();
     RETURN_IF_ERROR(ReadChunks(reader, max_open_values, &read));
     aggregate::Aggregated result = aggregator_->Advance(now);
-    for (const model::Batch& batch : result.batches) write.bytes += BytesOf(batch);
-    for (const model::Batch& batch : result.replays) write.bytes += BytesOf(batch);
+    for (const model::Batch& batch : result.batches) write.bytes += model::BytesOf(batch);
+    for (const model::Batch& batch : result.replays) write.bytes += model::BytesOf(batch);
     if (!result.empty()) write.results.push_back(std::move(result));
     if (read == before && aggregator_->attempt() == attempt) break;
     if (read + write.bytes >= options_.round_bytes) {

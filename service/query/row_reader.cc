@@ -134,12 +134,7 @@ absl::Status Cut(storage::StoreReader& reader, int64_t run, int64_t end_step, Ro
 
 }  // namespace
 
-absl::Span<const model::Text> Row::texts() const {
-  const auto [first, last] = std::equal_range(
-      block.texts.begin(), block.texts.end(), model::Text{static_cast<uint32_t>(index), "", ""},
-      [](const model::Text& a, const model::Text& b) { return a.row < b.row; });
-  return absl::MakeConstSpan(block.texts).subspan(first - block.texts.begin(), last - first);
-}
+absl::Span<const model::Text> Row::texts() const { return model::TextsOf(block, index); }
 
 absl::StatusOr<std::vector<RowRange>> VisibleRows(storage::StoreReader& reader,
                                                   const model::Run& run) {

@@ -16,6 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the blobs are little-
 constexpr uint8_t kFormat = 1;
 constexpr uint8_t kCommits = 1;
 constexpr uint8_t kCounted = 2;
+constexpr uint8_t kHasSource = 8;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kMaxVarintBytes = 10;
 
@@ -109,7 +110,7 @@ absl::Status Damaged(const char* what) {
 }
 
 size_t MaxBytes(const model::Block& block) {
-  size_t bytes = 5 * kMaxVarintBytes + block.rows() * 3 * kMaxVarintBytes +
+  size_t bytes = 7 * kMaxVarintBytes + block.rows() * 3 * kMaxVarintBytes +
                  block.values.size() * sizeof(double);
   for (const model::Text& text : block.texts) {
     bytes += 3 * kMaxVarintBytes + text.key.size() + text.value.size();
@@ -137,9 +138,30 @@ void ReadDifferences(std::vector<T>& values, Reader& in) {
   }
 }
 
+// The values after those of the stream's rows.
+void WriteAdded(const model::Block& block, Writer& out) {
+  const size_t width = block.width();
+  const size_t added = block.source.added;
+  for (size_t row = 1; added != 0 && row <= block.rows(); ++row) {
+    out.Bytes(block.values.data() + (row * width - added), added * sizeof(double));
+  }
+}
+
 void WriteBlock(const model::Block& block, Writer& out) {
+  const bool has_source = !block.source.seqs.empty();
   out.Varint(block.shape);
-  out.Byte(static_cast<uint8_t>((block.commits ? kCommits : 0) | (block.counted ? kCounted : 0)));
+  out.Byte(static_cast<uint8_t>((block.commits ? kCommits : 0) | (block.counted ? kCounted : 0) |
+                                (has_source ? kHasSource : 0)));
+  if (has_source) {
+    out.Varint(block.source.rank);
+    out.Varint(block.source.incarnation);
+    out.Varint(block.rows());
+    out.Varint(block.source.added);
+    WriteDifferences(block.offsets, out);
+    WriteDifferences(block.source.seqs, out);
+    WriteAdded(block, out);
+    return;
+  }
   out.Varint(block.rows());
   out.Varint(block.width());
   out.Varint(block.texts.size());
@@ -154,12 +176,32 @@ void WriteBlock(const model::Block& block, Writer& out) {
   }
 }
 
+void ReadSource(model::Block& block, Reader& in) {
+  model::Source& source = block.source;
+  source.rank = in.Unsigned32();
+  source.incarnation = in.Varint();
+  const size_t rows = in.Count(2);  // an offset and a sequence number
+  source.added = in.Unsigned32();
+  if (rows == 0 || source.added > in.remaining() / sizeof(double) / rows) in.Fail();
+  if (!in.ok()) return;
+  block.offsets.resize(rows);
+  source.seqs.resize(rows);
+  block.values.resize(rows * source.added);
+  ReadDifferences(block.offsets, in);
+  ReadDifferences(source.seqs, in);
+  in.Bytes(block.values.data(), block.values.size() * sizeof(double));
+}
+
 model::Block ReadBlock(Reader& in) {
   model::Block block;
   block.shape = in.Unsigned32();
   const uint8_t flags = in.Byte();
   block.commits = (flags & kCommits) != 0;
   block.counted = (flags & kCounted) != 0;
+  if ((flags & kHasSource) != 0) {
+    ReadSource(block, in);
+    return block;
+  }
   const size_t rows = in.Count(3);  // an offset, a step and a time
   const uint64_t width = in.Varint();
   const size_t texts = in.Count(3);  // a row and two lengths
@@ -204,7 +246,10 @@ void EncodeBatch(const model::Batch& batch, std::string& blob, absl::string_view
   Seal(blob, owner);
 }
 
-absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner) {
+absl::Status RefuseSource(model::Block&) { return Damaged("batch"); }
+
+absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner,
+                                         CompleteBlock complete) {
   ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob, owner));
   Reader in(bytes);
   if (in.Byte() != kFormat) return Damaged("batch");
@@ -213,7 +258,13 @@ absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_vi
   batch.last = batch.first + in.Varint();
   const size_t blocks = in.Count(5);  // the five numbers that a block starts with
   for (size_t b = 0; b < blocks && in.ok(); ++b) batch.blocks.push_back(ReadBlock(in));
-  if (!in.done() || !model::Validate(batch).ok()) return Damaged("batch");
+  if (!in.done()) return Damaged("batch");
+  for (model::Block& block : batch.blocks) {
+    if (block.source.seqs.empty()) continue;
+    RETURN_IF_ERROR(complete(block));
+    block.source = {};
+  }
+  if (!model::Validate(batch).ok()) return Damaged("batch");
   return batch;
 }
 

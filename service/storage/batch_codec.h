@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -18,10 +20,17 @@
 namespace ranklog::storage {
 
 // Replaces the content of `blob` and reuses its memory. `batch` must be valid. About 8.3 bytes per
-// value of a dense block.
+// value of a dense block. Of a block with a source, only what the stream's rows lack is encoded.
 void EncodeBatch(const model::Batch& batch, std::string& blob, absl::string_view owner = "");
-// Returns the original batch, NaN payloads included. kDataLoss if the bytes are damaged.
-absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner = "");
+// Completes a block with a source. The block has its offsets, and the added values. The function
+// fills in the rest from the rows of the stream.
+using CompleteBlock = absl::FunctionRef<absl::Status(model::Block& block)>;
+// Returns kDataLoss: a block of a stream's batch has no source.
+absl::Status RefuseSource(model::Block& block);
+// Returns the original batch, NaN payloads included, without sources. kDataLoss if the bytes are
+// damaged, or errors of `complete`.
+absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner = "",
+                                         CompleteBlock complete = RefuseSource);
 
 std::string EncodeKeys(absl::Span<const std::string> keys, absl::string_view owner = "");
 // kDataLoss as above.

@@ -211,7 +211,8 @@ CREATE INDEX removed_stream_of_run ON removed_stream(run);
 CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 )sql";
 
-// The table of updates becomes the table of items by a new name, so that a damaged copy keeps what
+// A block of a run's batch may have a source, for which the tables stay the same (rows.md). The table
+// of updates becomes the table of items by a new name, so that a damaged copy keeps what
 // can be read of it (recovery/remains.h).
 constexpr char kVersion2[] = R"sql(
 ALTER TABLE run_update RENAME TO item;

@@ -9,9 +9,9 @@
 namespace ranklog::storage {
 namespace {
 
-// For each delivery, reads the sizes of this many batches and estimates the rest, because a backlog
-// of days has millions of batches.
-constexpr int64_t kMeasuredBatches = 64;
+// For each delivery, reads the rows of about this many bytes and estimates the size of the rest,
+// because a backlog of days has millions of batches.
+constexpr size_t kMeasuredBytes = 256 << 10;
 
 struct Waiting {
   int64_t run = 0;
@@ -33,6 +33,19 @@ int64_t OldestOf(const model::Batch& batch, uint64_t first) {
   return oldest;
 }
 
+// The encoded size of `rows` rows, of which `batches` are the first.
+uint64_t BytesOf(const std::vector<StoredBatch>& batches, uint64_t rows) {
+  std::string blob;
+  double bytes = 0;
+  for (const StoredBatch& stored : batches) {
+    blob.clear();
+    EncodeBatch(stored.batch, blob);
+    bytes += static_cast<double>(blob.size());
+  }
+  const uint64_t measured = batches.back().batch.last + 1 - batches.front().batch.first;
+  return static_cast<uint64_t>(bytes * static_cast<double>(rows) / static_cast<double>(measured));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Queue>> StoreReader::Queues() {
@@ -52,34 +65,16 @@ absl::StatusOr<std::vector<Queue>> StoreReader::Queues() {
     Queue& queue = queues[each.kind];
     queue.kind = each.kind;
     queue.rows += each.rows;
-    ASSIGN_OR_RETURN(const uint64_t bytes, BytesOfRows(each.run, each.first, each.rows));
-    queue.bytes += bytes;
-    // A damaged batch has no time. Its delivery reports the damage.
-    const auto batches = RunBatches(each.run, each.first, /*max_bytes=*/1);
+    // A damaged batch has no size and no time. Its delivery reports the damage.
+    const auto batches = RunBatches(each.run, each.first, kMeasuredBytes);
     if (!batches.ok() || batches->empty()) continue;
+    queue.bytes += BytesOf(*batches, each.rows);
     const int64_t oldest = OldestOf(batches->front().batch, each.first);
     if (queue.oldest_us == 0 || oldest < queue.oldest_us) queue.oldest_us = oldest;
   }
   std::vector<Queue> list;
   for (auto& [kind, queue] : queues) list.push_back(std::move(queue));
   return list;
-}
-
-absl::StatusOr<uint64_t> StoreReader::BytesOfRows(int64_t run, uint64_t first, uint64_t rows) {
-  uint64_t bytes = 0;
-  uint64_t measured = 0;
-  Query query = database_.Select(
-      "SELECT last_index, length(data) FROM run_batch WHERE run = ?1 AND last_index >= ?2 "
-      "ORDER BY last_index LIMIT ?3",
-      {run, first, kMeasuredBatches});
-  while (query.Next()) {
-    measured = query.Unsigned(0) + 1 - first;
-    bytes += query.Unsigned(1);
-  }
-  RETURN_IF_ERROR(query.status());
-  if (measured == 0 || measured >= rows) return bytes;
-  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(rows) /
-                               static_cast<double>(measured));
 }
 
 absl::StatusOr<uint64_t> StoreReader::BytesOfRun(int64_t run) {

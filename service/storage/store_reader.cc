@@ -11,6 +11,7 @@
 #include "service/storage/documents.h"
 #include "service/storage/migrations.h"
 #include "service/storage/records.h"
+#include "service/storage/source_rows.h"
 #include "service/storage/store_file.h"
 
 namespace ranklog::storage {
@@ -116,26 +117,26 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::StreamBatches(int64_t stre
   return BatchesOf(database_.Select("SELECT id, stream, last_seq, data FROM stream_batch "
                                     "WHERE stream = ?1 AND last_seq > ?2 ORDER BY last_seq",
                                     {stream, after_seq}),
-                   owner, after_seq + 1, max_bytes);
+                   owner, after_seq + 1, max_bytes, RefuseSource);
 }
 
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, uint64_t from_index,
                                                                  size_t max_bytes) {
   ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectRunOwner, run));
-  return BatchesOf(database_.Select("SELECT id, run, last_index, data FROM run_batch "
-                                    "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
-                                    {run, from_index}),
-                   owner, from_index, max_bytes);
+  return BatchesOfRun(database_.Select("SELECT id, run, last_index, data FROM run_batch "
+                                       "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
+                                       {run, from_index}),
+                      owner, run, from_index, max_bytes);
 }
 
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::ReplayBatches(int64_t run,
                                                                     uint64_t from_index,
                                                                     size_t max_bytes) {
   ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectReplayOwner, run));
-  return BatchesOf(database_.Select("SELECT id, run, last_index, data FROM replay_batch "
-                                    "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
-                                    {run, from_index}),
-                   owner, from_index, max_bytes);
+  return BatchesOfRun(database_.Select("SELECT id, run, last_index, data FROM replay_batch "
+                                       "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
+                                       {run, from_index}),
+                      owner, run, from_index, max_bytes);
 }
 
 absl::StatusOr<std::vector<model::Rewind>> StoreReader::Rewinds(int64_t run) {
@@ -159,8 +160,8 @@ absl::StatusOr<StoreReader::Owner> StoreReader::OwnerOf(const char* sql, int64_t
 }
 
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, const Owner& owner,
-                                                                uint64_t position,
-                                                                size_t max_bytes) {
+                                                                uint64_t position, size_t max_bytes,
+                                                                CompleteBlock complete) {
   const auto missing = [&] {
     return absl::DataLossError(
         absl::StrCat("the rows from ", position, " on are missing in ", database_.path()));
@@ -168,13 +169,12 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, con
   std::vector<StoredBatch> batches;
   size_t bytes = 0;
   while (query.Next()) {
-    const absl::string_view blob = query.Bytes(3);
-    bytes += blob.size();
-    if (bytes > max_bytes && !batches.empty()) return batches;
+    if (bytes >= max_bytes && !batches.empty()) return batches;
     StoredBatch& stored = batches.emplace_back();
     stored.id = query.Integer(0);
     stored.owner = query.Integer(1);
-    ASSIGN_OR_RETURN(stored.batch, DecodeBatch(blob, owner.seal));
+    ASSIGN_OR_RETURN(stored.batch, DecodeBatch(query.Bytes(3), owner.seal, complete));
+    bytes += model::BytesOf(stored.batch);
     if (stored.batch.last != query.Unsigned(2)) {
       return absl::DataLossError(
           absl::StrCat("batch ", stored.id, " in ", database_.path(), " is not where it belongs"));
@@ -185,6 +185,14 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, con
   RETURN_IF_ERROR(query.status());
   if (position < owner.next && !owner.gaps) return missing();
   return batches;
+}
+
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOfRun(Query query, const Owner& owner,
+                                                                   int64_t run, uint64_t position,
+                                                                   size_t max_bytes) {
+  SourceRows sources(&database_, run);
+  return BatchesOf(std::move(query), owner, position, max_bytes,
+                   [&](model::Block& block) { return sources.Complete(block); });
 }
 
 absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Items(int64_t run, int64_t after_id) {

@@ -17,6 +17,7 @@
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/storage/batch_codec.h"
 #include "service/storage/retention.h"
 #include "service/storage/sqlite.h"
 
@@ -33,7 +34,7 @@ struct StoredBatch {
 struct Queue {
   std::string kind;
   uint64_t rows = 0;
-  uint64_t bytes = 0;     // their size in the store; an estimate for a long queue
+  uint64_t bytes = 0;     // their encoded size; an estimate for a long queue
   int64_t oldest_us = 0;  // Unix time at which its oldest row was logged; 0: unknown
 };
 
@@ -65,7 +66,7 @@ class StoreReader {
   absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream);
   absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
 
-  // The batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them, but
+  // The batches of a stream with rows after `seq`, in order, up to about `max_bytes` of memory, but
   // at least one. The first one may begin with rows up to `seq`. Also kDataLoss if a batch is
   // missing.
   absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq,
@@ -87,7 +88,7 @@ class StoreReader {
   // Not complete, oldest run first.
   absl::StatusOr<std::vector<model::Delivery>> PendingDeliveries();
   absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
-  // By kind; only kinds with waiting rows. Costs two short queries for each waiting run.
+  // By kind; only kinds with waiting rows. Reads about 256 KiB of rows of each waiting run.
   absl::StatusOr<std::vector<Queue>> Queues();
   absl::StatusOr<model::Losses> LossesOfAll();  // over all streams
   // Checks for damage like Store::Open().
@@ -117,9 +118,13 @@ class StoreReader {
                                                                  absl::string_view owner);
   // `position` is that of the first wanted row.
   absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, const Owner& owner,
-                                                     uint64_t position, size_t max_bytes);
+                                                     uint64_t position, size_t max_bytes,
+                                                     CompleteBlock complete);
+  // The same for the batches of a run, or of its replays.
+  absl::StatusOr<std::vector<StoredBatch>> BatchesOfRun(Query query, const Owner& owner,
+                                                        int64_t run, uint64_t position,
+                                                        size_t max_bytes);
   absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
-  absl::StatusOr<uint64_t> BytesOfRows(int64_t run, uint64_t first, uint64_t rows);
 
   Database database_;
   bool pass_over_missing_ = false;

@@ -246,6 +246,67 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
 }
 BENCHMARK(BM_ClientToStoreSaturated)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+// Returns the first column of the first row; 0 if there is none.
+double SelectNumber(const std::string& path, const char* sql) {
+  sqlite3* db = nullptr;
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) != SQLITE_OK ||
+      sqlite3_prepare_v2(db, sql, -1, &statement, nullptr) != SQLITE_OK) {
+    Die(path + ": " + sql);
+  }
+  const double number =
+      sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_double(statement, 0) : 0;
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+  return number;
+}
+
+// Two ranks log a million rows each as fast as they can, with values that differ between the ranks:
+// the size of the store, and the CPU time of the daemon until it has made the runs' rows. A value
+// has 8 bytes, and a row has a step, a time and its share of a batch. Under `main`, the run's rows
+// also have three statistics of each metric, 12 bytes per logged value.
+void StoreFlood(benchmark::State& state, ranklog::LogStrategy strategy, double bytes_goal) {
+  constexpr int kRanks = 2;
+  const int rows = SizeOf(1'000'000, 20'000);
+  for (auto _ : state) {
+    Directory directory;
+    Daemon daemon(directory);
+    const std::string store = directory.path() + "/state/ranklog.db";
+    const auto start = Clock::now();
+    RunRanks(kRanks, [&](int rank) {
+      ranklog::Settings settings = RankSettings(daemon.address(), "flood", rank, kRanks);
+      settings.log_strategy = strategy;
+      ranklog::Run run = ranklog::Init(settings);
+      ranklog::RowHandle row = run.Row(kKeys);
+      double values[kWidth] = {};
+      for (int64_t step = 0; step < rows; ++step) {
+        for (double& value : values) value += 0.5 + rank;
+        while (!run.Log(row, values, step)) usleep(1000);  // the spool is full
+      }
+      return run.Flush(std::chrono::minutes(5)) == ranklog::FlushResult::kDurable &&
+                     run.Finish() == ranklog::FlushResult::kDurable
+                 ? 0
+                 : 1;
+    });
+    while (SelectNumber(store, "SELECT count(*) FROM run WHERE state = 0") != 0) usleep(20'000);
+    state.SetIterationTime(Seconds(Clock::now() - start));
+    const double values = static_cast<double>(kRanks) * rows * kWidth;
+    state.counters["daemon_ns_per_value"] = 1e9 * daemon.run_seconds() / values;
+    daemon.Stop();
+    const double pages = SelectNumber(
+        store, "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count");
+    AtMost(state, "bytes_per_value", 4096 * pages / values, bytes_goal);
+  }
+}
+void BM_StoreFloodAll(benchmark::State& state) {
+  StoreFlood(state, ranklog::LogStrategy::kAll, 9.5);
+}
+BENCHMARK(BM_StoreFloodAll)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+void BM_StoreFloodMain(benchmark::State& state) {
+  StoreFlood(state, ranklog::LogStrategy::kMain, 21);
+}
+BENCHMARK(BM_StoreFloodMain)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
 // 8 ranks x 1000 rows/s x 10 values for 20 s: the CPU time of libranklog and of the daemon. Pacing
 // (one wake-up per row) is a cost of the benchmark, and larger than all of that. So the logging
 // thread counts only for the time of its calls.

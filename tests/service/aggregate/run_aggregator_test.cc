@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,59 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// The rows of the stream that the run's rows repeat, by index: sequence number and added values.
+std::map<uint64_t, std::pair<uint64_t, uint32_t>> SourcesOf(const Aggregated& result) {
+  std::map<uint64_t, std::pair<uint64_t, uint32_t>> sources;
+  for (const model::Batch& batch : result.batches) {
+    for (const model::Block& block : batch.blocks) {
+      for (size_t row = 0; row < block.source.seqs.size(); ++row) {
+        sources[batch.first + block.offsets[row]] = {block.source.seqs[row], block.source.added};
+        EXPECT_EQ(block.source.rank, 0u);
+      }
+    }
+  }
+  return sources;
+}
+
+TEST_F(RunAggregatorTest, RowsThatRepeatARanksRowNameIt) {
+  StartTwo();
+  Log(kPrimary, {{.step = 1, .values = {1}, .texts = {{"note", "a"}}},
+                 {.step = 2, .values = {2}},
+                 {.step = 3, .values = {3}},
+                 {.step = 3, .shape = 3, .values = {0.5}},  // merged with the row before
+                 {.step = 4, .shape = 0, .texts = {{"loss", "none"}}},
+                 {.step = 5, .values = {5}, .texts = {{"loss", "none"}}},  // replaces a number
+                 {.step = 6, .shape = 0, .texts = {{"note", "a"}, {"note", "b"}}}});
+  Log(kOther, {{.step = 1, .values = {1}}, {.step = 2, .values = {4}}, {.step = 3, .values = {3}}});
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
+  const Aggregated result = aggregator_->Advance(now_);
+  ASSERT_THAT(result.batches, SizeIs(1));
+  EXPECT_EQ(result.batches[0].rows(), 6u);
+  using Source = std::pair<uint64_t, uint32_t>;
+  EXPECT_THAT(SourcesOf(result), ElementsAre(std::pair(0u, Source(1, 0)),  // ranks are equal
+                                             std::pair(1u, Source(2, 3)),  // mean, min and max
+                                             std::pair(3u, Source(5, 0))));
+}
+
+// Steps are counted on from the run's last row.
+TEST_F(RunAggregatorTest, RowsWithAnotherStepAreNotRepeats) {
+  stored_.run.rows = 10;
+  stored_.run.last_step = stored_.run.furthest_step = 9;
+  Start();
+  model::Stream stream = StreamOf(kPrimary, 0, true);
+  stream.attempt = 2;
+  streams_[kPrimary] = stream;
+  aggregator_->AddStream(stream);
+  aggregator_->DefineShape(kPrimary, 1, {"loss"});
+  Advance();
+  Log(kPrimary, {{.step = 0, .values = {1}, .commits = true}});
+  End(kPrimary);
+  const Aggregated result = aggregator_->Advance(now_);
+  ASSERT_THAT(result.batches, SizeIs(1));
+  EXPECT_THAT(result.batches[0].blocks.at(0).steps, ElementsAre(10));
+  EXPECT_THAT(SourcesOf(result), IsEmpty());
+}
 
 TEST_F(RunAggregatorTest, MergesPrimaryRowsOfOneStep) {
   Start();
