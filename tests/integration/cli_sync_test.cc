@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,7 @@ TEST_F(CliTest, SyncFollowsDaemonHoldingStore) {
   delivery.run = run_;
   delivery.kind = "wandb";
   delivery.delivered_rows = 5;
+  delivery.delivered_items = std::numeric_limits<int64_t>::max();
   delivery.complete = true;
   ASSERT_TRUE(WaitFor([&] { return absl::StrContains(sync.Output(), "HTTP 503"); }));
   ASSERT_OK(store_->Begin());

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/storage/documents.h"
+#include "service/storage/store.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 
@@ -32,6 +33,8 @@ class FirstStoreTest : public ::testing::Test {
     fs::permissions(node_.state_dir(), fs::perms::owner_all);
     std::ifstream dump(STORE_VERSION1);
     node_.EditStore(std::string((std::istreambuf_iterator<char>(dump)), {}));
+    EXPECT_THAT(Cli({"runs"}).output, HasSubstr("start ranklogd once to migrate it"));
+    ASSERT_OK(storage::Store::Open(node_.state_dir(), {}));
     // Its server was at a port that is unknown now.
     for (const char* run : {"first", "again", "killed"}) {
       model::RunSettings settings = node_.GetRun(run).settings;
@@ -53,7 +56,7 @@ class FirstStoreTest : public ::testing::Test {
   Node node_{{"--wandb-transmit-interval", "50ms"}};
 };
 
-TEST_F(FirstStoreTest, IsReadWithoutADaemon) {
+TEST_F(FirstStoreTest, MigratedStoreIsReadWithoutADaemon) {
   for (const char* run : {"first", "again", "killed"}) {
     EXPECT_THAT(Cli({"runs"}).output, HasSubstr(run));
     EXPECT_THAT(Cli({"show", run}).output, HasSubstr("loss"));

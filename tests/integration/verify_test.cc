@@ -209,8 +209,9 @@ TEST_F(VerifyTest, UndeliveredRowsArePending) {
   EXPECT_EQ(wandb["missing"], 0);
   const Finished finished = Verify();
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("PENDING"), HasSubstr("1200 rows not yet delivered"),
-                                     Not(HasSubstr("all is there"))));
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("PENDING"), HasSubstr("1200 rows and 2 items not yet delivered"),
+                    Not(HasSubstr("all is there"))));
 }
 
 TEST_F(VerifyTest, DrawsBarOnlyOnTerminal) {

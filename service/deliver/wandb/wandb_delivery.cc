@@ -31,7 +31,8 @@ absl::optional<absl::Duration> RetryAfter(const absl::StatusOr<HttpResponse>& an
 
 bool Same(const model::Delivery& a, const model::Delivery& b) {
   return a.delivered_rows == b.delivered_rows && a.refused_rows == b.refused_rows &&
-         a.complete == b.complete && a.last_error == b.last_error && a.cursor == b.cursor;
+         a.delivered_items == b.delivered_items && a.complete == b.complete &&
+         a.last_error == b.last_error && a.cursor == b.cursor;
 }
 
 }  // namespace
