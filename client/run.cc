@@ -3,7 +3,6 @@
 #include <exception>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "client/base/keys.h"
 #include "client/base/uncancelled.h"
 #include "client/ring/handles.h"
@@ -86,7 +85,7 @@ MetricHandle Run::MetricKey(std::string_view key) noexcept {
     if (error.empty()) {
       handle.key_ = internal::InternKey(key);
     } else if (state_ != nullptr) {
-      state_->SetLastError(error);
+      state_->AddLeftOut(error);
     }
   } catch (...) {  // no memory: the handle is empty
   }
@@ -105,18 +104,14 @@ RowHandle Run::Row(Span<const std::string_view> keys) noexcept {
   const internal::Uncancelled uncancelled;
   RowHandle handle;
   try {
-    std::string error = keys.empty() ? "a row handle has no keys" : "";
-    absl::flat_hash_set<std::string> seen;
-    for (std::string_view key : keys) {
-      if (error.empty()) error = internal::KeyError(key);
-      if (error.empty() && !seen.emplace(key).second) {
-        error = "a row handle has the key " + std::string(key) + " twice";
-      }
-    }
-    if (error.empty()) {
+    if (!keys.empty()) {
       handle.shape_ = internal::InternRow(keys);
     } else if (state_ != nullptr) {
-      state_->SetLastError(error);
+      state_->SetLastError("a row handle has no keys");
+    }
+    for (std::string_view key : keys) {
+      const std::string error = internal::KeyError(key);
+      if (!error.empty() && state_ != nullptr) state_->AddLeftOut(error);
     }
   } catch (...) {  // no memory: the handle is empty
   }

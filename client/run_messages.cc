@@ -86,6 +86,7 @@ UserMessages::Facts RunState::CollectFacts() {
   facts.update_refusal =
       refused_item_.empty() ? RefusalReason(WriteResult::kInterrupting) : refused_item_;
   facts.refusal = invalid_.empty() ? RefusalReason(WriteResult::kInterrupting) : invalid_;
+  facts.left_out = left_out_;
   facts.spool_notice = spool_notice_;
   if (rings_.empty()) facts.no_ring = last_error_;
   facts.other_state_dir = other_state_dir_;

@@ -23,6 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRingRetry{1};  // after a failure to make a ring
 
+// Each is a line on the terminal, and keys may differ in every row.
+constexpr size_t kMaxLeftOut = 16;
+
 uint64_t NextToken() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
@@ -50,6 +53,7 @@ void AddTo(Stats* stats, const Ring& ring) {
   const uint64_t items = header.items.load(std::memory_order_relaxed);
   stats->updates_pending += items - std::min(items, ring.durable_items.load());
   stats->updates_refused += header.lost_items.load(std::memory_order_relaxed);
+  stats->lost_values += header.lost_values.load(std::memory_order_relaxed);
   stats->connected |= ring.attached.load(std::memory_order_relaxed);
 }
 
@@ -219,6 +223,7 @@ void RunState::ForgetParent() {
   next_thread_ = 0;
   last_error_.clear();
   invalid_.clear();
+  left_out_.clear();
   connection_error_.clear();
   why_full_rows_ = 0;
   spool_notice_.clear();
@@ -297,6 +302,24 @@ bool RunState::Refused(RingWriter* writer, WriteResult outcome, std::string_view
   } catch (const std::bad_alloc&) {  // the row is counted anyway
   }
   return false;
+}
+
+bool RunState::TakenInPart(const RingWriter& writer) noexcept {
+  last_refusal_.store(WriteResult::kTakenInPart, std::memory_order_relaxed);
+  try {
+    for (const std::string& reason : writer.left_out()) AddLeftOut(reason);
+  } catch (const std::bad_alloc&) {  // the values are counted anyway
+  }
+  return true;
+}
+
+void RunState::AddLeftOut(const std::string& reason) {
+  MutexLock lock(StateMutex());
+  last_error_ = reason;
+  if (left_out_.size() < kMaxLeftOut &&
+      std::find(left_out_.begin(), left_out_.end(), reason) == left_out_.end()) {
+    left_out_.push_back(reason);
+  }
 }
 
 void RunState::SetLastError(std::string error) {

@@ -58,6 +58,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   }
   int64_t open_step() const override { return steps_->open(); }
   void SetLastError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Records why values are left out of rows, as the last error and for the terminal.
+  void AddLeftOut(const std::string& reason) ABSL_LOCKS_EXCLUDED(StateMutex());
   void SetConnectionError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
   void OnServerMessage(const v1::ServerMessage& message) override ABSL_LOCKS_EXCLUDED(StateMutex());
   bool AwaitsDelivery() const override {
@@ -98,8 +100,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // completely. The process's first ring stays: its stream reports the end of the process and the
   // delivery of the run.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // Counts the rows and items that were refused without a ring in the first ring, whose stream reports them to the
-  // daemon. Does nothing without a ring.
+  // Counts the rows and items that were refused without a ring in the first ring, whose stream
+  // reports them to the daemon. Does nothing without a ring.
   void MoveLossesToRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // True if this process's rows are the run's rows, so that this process waits for their delivery.
@@ -110,10 +112,16 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
       ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   WriteResult WriteItem(RingWriter* writer, std::string_view content);
+  // Handles a result of `write` other than kTaken. Not inline, to keep LogRow() small.
   template <typename WriteFn>
-  [[gnu::noinline]] bool LogAgain(const int64_t* step, WriteFn& write) noexcept {
-    return LogRow(step, write);
+  [[gnu::noinline]] bool NotTakenWhole(RingWriter* writer, WriteResult outcome, const int64_t* step,
+                                       WriteFn& write);
+  RowStep StepOf(const RingWriter& writer, const int64_t* step) const {
+    return step == nullptr ? RowStep::Open(steps_.get())
+                           : RowStep::Given(steps_.get(), writer.steps_word, *step);
   }
+  // Records why values were left out of a row.
+  bool TakenInPart(const RingWriter& writer) noexcept ABSL_LOCKS_EXCLUDED(StateMutex());
   // For a thread without a ring.
   bool RefusedWithoutRing() noexcept ABSL_LOCKS_EXCLUDED(StateMutex());
   bool Refused(RingWriter* writer, WriteResult outcome, std::string_view reason = "") noexcept;
@@ -166,6 +174,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string invalid_ ABSL_GUARDED_BY(StateMutex());       // why the last invalid row was refused
   std::string refused_item_ ABSL_GUARDED_BY(StateMutex());  // why the last one was refused
+  // Why values were left out of rows, each reason once.
+  std::vector<std::string> left_out_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
   std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring with a notice
   mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());
@@ -216,26 +226,35 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
     }
     WriteResult outcome;
     try {
-      outcome =
-          write(*writer, step == nullptr ? RowStep::Open(steps_.get())
-                                         : RowStep::Given(steps_.get(), writer->steps_word, *step));
+      outcome = write(*writer, StepOf(*writer, step));
     } catch (const std::bad_alloc&) {
       outcome = WriteResult::kRingFull;
     }
     if (outcome == WriteResult::kTaken) [[likely]] {
       return true;
     }
-    if (outcome == WriteResult::kTooLarge && TakeLargerRing(*writer)) return LogAgain(step, write);
-    if (outcome == WriteResult::kStepBehind && TakeRingFrom(*step, *writer)) {
-      return LogAgain(step, write);
-    }
-    return Refused(writer, outcome, writer->reason());
+    return NotTakenWhole(writer, outcome, step, write);
   } catch (...) {  // no memory even for the slow path
     // Not a function call: that would make the whole function a nanosecond slower.
     lost_without_ring_[LossReasonIndex(WriteResult::kRingFull)].fetch_add(
         1, std::memory_order_relaxed);
     return false;
   }
+}
+
+template <typename WriteFn>
+bool RunState::NotTakenWhole(RingWriter* writer, WriteResult outcome, const int64_t* step,
+                             WriteFn& write) {
+  if (outcome == WriteResult::kTooLarge && TakeLargerRing(*writer)) return LogRow(step, write);
+  if (outcome == WriteResult::kStepBehind && TakeRingFrom(*step, *writer)) {
+    return LogRow(step, write);
+  }
+  if (outcome == WriteResult::kTooLarge) {
+    const RingWriter::LeavingOutLarge leaving_out(writer);
+    outcome = write(*writer, StepOf(*writer, step));
+  }
+  if (outcome == WriteResult::kTakenInPart) return TakenInPart(*writer);
+  return Refused(writer, outcome, writer->reason());
 }
 
 }  // namespace ranklog::internal

@@ -221,6 +221,10 @@ void UserMessages::CheckProcess(Time now, const Facts& facts) {
   } else if (facts.spool_used < kSpoolHasRoom) {
     Clear("spool");
   }
+  for (; left_out_printed_ < facts.left_out.size(); ++left_out_printed_) {
+    Print(Severity::kWarning,
+          absl::StrCat("a value was left out of its row: ", facts.left_out[left_out_printed_]));
+  }
   const uint64_t refused = RefusedRows(facts.stats);
   if (refused > refused_rows_) {
     refused_rows_ = refused;
@@ -315,7 +319,8 @@ void UserMessages::PrintEnd(const Facts& facts) {
   const std::string trouble = DaemonTrouble();
   const std::string waits = WhyTheyWait(facts);
   const uint64_t refused_updates = stats.updates_refused;
-  const bool well = durable && refused == 0 && refused_updates == 0 && trouble.empty();
+  const bool well =
+      durable && refused == 0 && refused_updates == 0 && stats.lost_values == 0 && trouble.empty();
   if (well && !is_first_) return;
   std::string line = absl::StrCat("run ", run_id_, ": ");
   if (durable || stats.rows_durable == stats.rows_logged) {
@@ -338,6 +343,11 @@ void UserMessages::PrintEnd(const Facts& facts) {
   if (refused > 0)
     absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(Refusals(facts)));
   if (refused_updates > 0) absl::StrAppend(&line, "; ", RefusedUpdates(facts, ""));
+  if (stats.lost_values > 0) {
+    absl::StrAppend(&line, "; ", stats.lost_values, stats.lost_values == 1 ? " value" : " values",
+                    " left out of rows",
+                    facts.left_out.empty() ? "" : Because(facts.left_out.back()));
+  }
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
   } else if (durable && GoesTo("wandb") && !delivered_) {

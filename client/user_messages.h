@@ -40,11 +40,12 @@ class UserMessages {
   // What the process knows without the daemon.
   struct Facts {
     Stats stats;
-    std::string no_ring;           // why there is no ring; empty if there is one
-    std::string refusal;           // why the last invalid row was refused
-    std::string update_refusal;    // why the last Config(), Summary() or DefineMetric() was
-    std::string unconnected;       // why no daemon answers; empty if one does
-    Time::duration stalled{};      // how long it has taken none of the rows that wait for it
+    std::string no_ring;                // why there is no ring; empty if there is one
+    std::string refusal;                // why the last invalid row was refused
+    std::vector<std::string> left_out;  // why values were left out of rows; only added to
+    std::string update_refusal;         // why the last Config(), Summary() or DefineMetric() was
+    std::string unconnected;            // why no daemon answers; empty if one does
+    Time::duration stalled{};           // how long it has taken none of the rows that wait for it
     std::string other_state_dir;   // of the daemon, if the settings name another one; else empty
     std::string spool_full;        // why the spool had no room for the last row that it refused
     double spool_used = 0;         // of the fullest ring, 0 to 1
@@ -118,6 +119,7 @@ class UserMessages {
   Time unconnected_since_ = Time::min();
   uint64_t refused_rows_ = 0;  // reported, or about to be
   uint64_t refused_updates_ = 0;
+  size_t left_out_printed_ = 0;  // of Facts::left_out
   std::string run_id_;
   std::string url_;
   std::string state_;  // warns that the log ends with the container; else empty

@@ -4,7 +4,7 @@
 #include <array>
 #include <variant>
 
-#include "absl/container/flat_hash_map.h"
+#include "client/base/json.h"
 #include "client/base/keys.h"
 
 namespace ranklog::internal {
@@ -21,6 +21,8 @@ absl::Status Convert(const Value& value, int depth, v1::Value* out) {
     out->set_flag(*flag);
   } else if (const int64_t* integer = std::get_if<int64_t>(&value.data())) {
     out->set_integer(*integer);
+  } else if (const uint64_t* large = std::get_if<uint64_t>(&value.data())) {
+    out->set_unsigned_integer(*large);
   } else if (const double* number = std::get_if<double>(&value.data())) {
     out->set_number(*number);
   } else if (const std::string* text = std::get_if<std::string>(&value.data())) {
@@ -39,11 +41,8 @@ absl::Status Convert(const Value& value, int depth, v1::Value* out) {
 }
 
 absl::Status ConvertObject(const std::vector<Value::Field>& fields, int depth, v1::Object* object) {
-  absl::flat_hash_map<std::string, size_t> last;
-  for (size_t i = 0; i < fields.size(); ++i) last[fields[i].first] = i;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    const auto& [key, value] = fields[i];
-    if (last[key] != i) continue;
+  for (const Value::Field* each : LastOfEachKey(fields)) {
+    const auto& [key, value] = *each;
     if (!IsUtf8(key)) return absl::InvalidArgumentError("a key is not UTF-8");
     v1::Field* field = object->add_fields();
     field->set_key(key);

@@ -1,7 +1,9 @@
 #include "client/base/keys.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "ranklog/value.h"
 
@@ -47,14 +49,15 @@ bool IsUtf8(std::string_view text) {
 }
 
 std::string KeyError(std::string_view key) {
-  if (key.empty()) return "a key is empty";
+  if (key.empty()) return "a key or a MetricHandle is empty";
   if (!IsUtf8(key)) return "a key is not UTF-8";
   if (key.size() > kMaxKeyBytes) {
     return "the key that starts with " + std::string(key.substr(0, 40)) + " is longer than " +
            std::to_string(kMaxKeyBytes) + " bytes";
   }
-  if (key[0] == '_') {
-    return "the key " + std::string(key) + " starts with \"_\", which the trackers reserve";
+  if (std::find(std::begin(kReservedKeys), std::end(kReservedKeys), key) !=
+      std::end(kReservedKeys)) {
+    return "the key " + std::string(key) + " is reserved for data of the row itself";
   }
   return "";
 }

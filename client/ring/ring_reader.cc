@@ -7,17 +7,20 @@ namespace ranklog::internal {
 
 namespace {
 
-// Whether `bytes` consist of `count` entries. Each entry has `lengths` lengths of 4 bytes, and then
-// as many bytes as the sum of these lengths.
-bool AreEntries(const std::byte* at, uint64_t bytes, uint64_t count, size_t lengths) {
+// The length of a key, before its bytes.
+struct KeyHeader {
+  uint32_t key_bytes;
+  size_t bytes() const { return sizeof *this + key_bytes; }
+};
+
+// Whether `bytes` contain `count` entries. Each has a header, which tells the size of the entry.
+template <typename Header>
+bool AreEntries(const std::byte* at, uint64_t bytes, uint64_t count) {
   for (; count > 0; --count) {
-    if (bytes < 4 * lengths) return false;
-    uint64_t size = 4 * lengths;
-    for (size_t i = 0; i < lengths; ++i) {
-      uint32_t length;
-      std::memcpy(&length, at + 4 * i, sizeof length);
-      size += length;
-    }
+    Header header;
+    if (bytes < sizeof header) return false;
+    std::memcpy(&header, at, sizeof header);
+    const size_t size = header.bytes();
     if (bytes < size) return false;
     at += size;
     bytes -= size;
@@ -72,7 +75,7 @@ bool RingReader::IsWholeShape() const {
   std::memcpy(&record, At(), sizeof record);
   return record.shape > 0 && record.shape <= shapes_.size() &&
          record.key_bytes <= header_.bytes - sizeof record &&
-         AreEntries(At() + sizeof record, record.key_bytes, record.key_count, 1);
+         AreEntries<KeyHeader>(At() + sizeof record, record.key_bytes, record.key_count);
 }
 
 bool RingReader::IsWholeRow() const {
@@ -87,7 +90,8 @@ bool RingReader::IsWholeRow() const {
   }
   if (record.seq == 0 || (last_seq_ != 0 && record.seq != last_seq_ + 1)) return false;
   return values + record.text_bytes <= rest &&
-         AreEntries(At() + sizeof record + values, record.text_bytes, record.text_count, 2);
+         AreEntries<v1::TextHeader>(At() + sizeof record + values, record.text_bytes,
+                                    record.text_count);
 }
 
 bool RingReader::IsWholeItem() const {

@@ -25,14 +25,15 @@ struct RowView {
   bool counted() const { return (record.header.flags & v1::kRowCounted) != 0; }
 };
 
-template <typename Fn>  // fn(key, text)
+template <typename Fn>  // fn(key, value, json)
 void ForEachText(const RowView& row, Fn&& fn) {
   std::string_view rest = row.texts;
   for (uint32_t i = 0; i < row.record.text_count; ++i) {
-    uint32_t sizes[2];
-    std::memcpy(sizes, rest.data(), sizeof sizes);
-    fn(rest.substr(sizeof sizes, sizes[0]), rest.substr(sizeof sizes + sizes[0], sizes[1]));
-    rest.remove_prefix(sizeof sizes + sizes[0] + sizes[1]);
+    v1::TextHeader header;
+    std::memcpy(&header, rest.data(), sizeof header);
+    fn(rest.substr(sizeof header, header.key_bytes),
+       rest.substr(sizeof header + header.key_bytes, header.value_bytes), header.json != 0);
+    rest.remove_prefix(header.bytes());
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "client/base/json.h"
 #include "client/base/keys.h"
 #include "client/ring/ticks.h"
 
@@ -109,6 +111,12 @@ WriteResult RingWriter::Refusal(size_t bytes) {
   return WriteResult::kTooLarge;
 }
 
+// The row is written, but without some values.
+WriteResult RingWriter::TakenInPart(size_t values) {
+  header_->lost_values.fetch_add(values, std::memory_order_relaxed);
+  return WriteResult::kTakenInPart;
+}
+
 WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
   Shape* const guess = shapes_.guess();
   const size_t width = row.size();
@@ -122,7 +130,7 @@ WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) 
   for (size_t i = 0; i < width; ++i) {
     const Metric& metric = row[i];
     const size_t size = sizes[i];
-    if (metric.key.size() != size || metric.text.data() != nullptr ||
+    if (metric.key.size() != size || metric.kind != Metric::Kind::kNumber ||
         !SameBytes(metric.key.data(), bytes, size)) {
       return WriteSlowly(row, step);
     }
@@ -136,46 +144,119 @@ WriteResult RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& 
   keys_.clear();
   values_.clear();
   texts_.clear();
-  size_t text_bytes = 0;
+  json_.clear();
+  left_out_.clear();
   for (const Metric& metric : row) {
-    if (metric.text.data() == nullptr) {
+    if (metric.kind == Metric::Kind::kNumber) {
       keys_.push_back(metric.key);
       values_.push_back(metric.number);
-      continue;
+    } else {
+      AddText(metric);
     }
-    reason_ = KeyError(metric.key);
-    if (reason_.empty() && !IsUtf8(metric.text)) {
-      reason_ = "the text of " + std::string(metric.key) + " is not UTF-8";
-    }
-    if (!reason_.empty()) return WriteResult::kInvalid;
-    texts_.push_back(&metric);
-    text_bytes += 8 + metric.key.size() + metric.text.size();
   }
   if (HasRepeatedText()) return WriteLastOfEach(row, step);
-  Shape* shape = nullptr;
-  const WriteResult outcome = FindOrDefine(keys_, step, &shape);
-  if (outcome == WriteResult::kInvalid && duplicates_) return WriteLastOfEach(row, step);
-  if (outcome != WriteResult::kTaken) return outcome;
+  Shape* shape = Find(keys_);
+  if (shape == nullptr && LeaveOutInvalidKeys()) shape = Find(keys_);
+  if (shape == nullptr) {
+    const WriteResult outcome = FindOrDefine(keys_, step, &shape);
+    if (outcome == WriteResult::kInvalid && duplicates_) return WriteLastOfEach(row, step);
+    if (outcome != WriteResult::kTaken) return outcome;
+  }
 
+  size_t text_bytes = 0;
+  for (const Text& text : texts_)
+    text_bytes += sizeof(v1::TextHeader) + text.key.size() + text.bytes;
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values_.size() + Align(text_bytes);
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);
   std::byte* at = record + sizeof(v1::RowRecord);
   if (!values_.empty()) std::memcpy(at, values_.data(), 8 * values_.size());
   at += 8 * values_.size();
-  for (const Metric* metric : texts_) {
-    at = AppendLength(at, metric->key.size());
-    at = AppendLength(at, metric->text.size());
-    at = Append(Append(at, metric->key), metric->text);
+  for (const Text& text : texts_) {
+    const v1::TextHeader header = {static_cast<uint16_t>(text.key.size()),
+                                   static_cast<uint16_t>(text.json),
+                                   static_cast<uint32_t>(text.bytes)};
+    std::memcpy(at, &header, sizeof header);
+    at = Append(at + sizeof header, text.key);
+    at = Append(at, text.json ? std::string_view(json_).substr(text.begin, text.bytes) : text.text);
   }
-  return PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
+  const WriteResult outcome =
+      PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
+  return outcome == WriteResult::kTaken && !left_out_.empty() ? TakenInPart(left_out_.size())
+                                                              : outcome;
+}
+
+// Adds a value that is not a double to texts_, or to left_out_.
+void RingWriter::AddText(const Metric& metric) {
+  std::string error = KeyError(metric.key);
+  Text text = {metric.key, {}, metric.kind != Metric::Kind::kText, json_.size(), 0};
+  if (!error.empty()) {
+    // The key is at fault, whatever the value is.
+  } else if (text.json) {
+    error = AppendLiteral(metric);
+    text.bytes = json_.size() - text.begin;
+  } else {
+    text.text = {metric.text, metric.text_bytes};
+    text.bytes = text.text.size();
+    if (!IsUtf8(text.text)) error = "a text that is not UTF-8";
+  }
+  const size_t record =
+      sizeof(v1::RowRecord) + Align(sizeof(v1::TextHeader) + text.key.size() + text.bytes);
+  if (error.empty() && leaves_out_large_ && record > capacity_ / 2) {
+    error = std::to_string(text.bytes) +
+            " bytes, more than half of the spool; raise spool_bytes, or free space for the spool";
+  }
+  if (error.empty()) {
+    texts_.push_back(text);
+  } else {
+    json_.resize(text.begin);
+    left_out_.push_back(KeyError(metric.key).empty()
+                            ? "the value of " + std::string(metric.key) + " has " + error
+                            : std::move(error));
+  }
+}
+
+// Appends the JSON text of the value to json_. Returns why it cannot be logged.
+std::string RingWriter::AppendLiteral(const Metric& metric) {
+  switch (metric.kind) {
+    case Metric::Kind::kFlag:
+      json_ += metric.flag ? "true" : "false";
+      return "";
+    case Metric::Kind::kSigned:
+      absl::StrAppend(&json_, metric.signed_integer);
+      return "";
+    case Metric::Kind::kUnsigned:
+      absl::StrAppend(&json_, metric.unsigned_integer);
+      return "";
+    default:
+      return AppendJson(*metric.value, &json_);
+  }
+}
+
+// Leaves out the numbers whose keys cannot be logged. Returns whether there are any. The keys of a
+// known shape need no check.
+bool RingWriter::LeaveOutInvalidKeys() {
+  size_t kept = 0;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    std::string error = KeyError(keys_[i]);
+    if (error.empty()) {
+      keys_[kept] = keys_[i];
+      values_[kept++] = values_[i];
+    } else {
+      left_out_.push_back(std::move(error));
+    }
+  }
+  if (kept == keys_.size()) return false;
+  keys_.resize(kept);
+  values_.resize(kept);
+  return true;
 }
 
 // Whether the key of a text occurs twice in the row, which is in keys_ and texts_. Repeated keys of
 // numbers are found when their shape is defined.
 bool RingWriter::HasRepeatedText() {
   text_keys_.clear();
-  for (const Metric* metric : texts_) text_keys_.push_back(metric->key);
+  for (const Text& text : texts_) text_keys_.push_back(text.key);
   std::sort(text_keys_.begin(), text_keys_.end());
   const auto is_text = [this](std::string_view key) {
     return std::binary_search(text_keys_.begin(), text_keys_.end(), key);
@@ -194,9 +275,14 @@ WriteResult RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowSt
   return WriteSlowly(unique, step);
 }
 
+Shape* RingWriter::Find(std::span<const std::string_view> keys) {
+  return keys.empty() ? shapes_.empty() : shapes_.Find(keys);
+}
+
+// The keys must be valid.
 WriteResult RingWriter::FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
                                      Shape** shape) {
-  *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
+  *shape = Find(keys);
   if (*shape != nullptr) return WriteResult::kTaken;
   return step.IsBelow(least_step_) ? WriteResult::kStepBehind : Define(keys, shape);
 }
@@ -204,11 +290,7 @@ WriteResult RingWriter::FindOrDefine(std::span<const std::string_view> keys, con
 WriteResult RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
   duplicates_ = false;
   size_t key_bytes = 0;
-  for (std::string_view key : keys) {
-    reason_ = KeyError(key);
-    if (!reason_.empty()) return WriteResult::kInvalid;
-    key_bytes += 4 + key.size();
-  }
+  for (std::string_view key : keys) key_bytes += 4 + key.size();
   reason_ = ShapeError(keys.size(), key_bytes, shapes_);
   if (!reason_.empty()) return WriteResult::kInvalid;
   duplicates_ = HasDuplicates(keys);
@@ -262,18 +344,17 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
   };
   if (!matches()) {
     keys_.clear();
+    bool any_empty = false;
     for (const HandleValue& item : row) {
-      if (item.metric.key_ == nullptr) {
-        reason_ = "an empty MetricHandle; create it with Run::MetricKey()";
-        return WriteResult::kInvalid;
-      }
-      keys_.push_back(*item.metric.key_);
+      any_empty |= item.metric.key_ == nullptr;
+      keys_.push_back(item.metric.key_ == nullptr ? std::string_view() : *item.metric.key_);
     }
-    const WriteResult outcome = FindOrDefine(keys_, step, &shape);
-    if (outcome == WriteResult::kInvalid && duplicates_) {
+    const WriteResult outcome =
+        any_empty ? WriteResult::kInvalid : FindOrDefine(keys_, step, &shape);
+    if (outcome == WriteResult::kInvalid && (any_empty || duplicates_)) {
       std::vector<Metric> metrics;
       for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
-      return WriteLastOfEach(metrics, step);
+      return WriteSlowly(metrics, step);
     }
     if (outcome != WriteResult::kTaken) return outcome;
     if (shape->handles.size() != width) {  // never changes once set: keys are interned
@@ -289,14 +370,19 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
 
 WriteResult RingWriter::Write(const RowShape& row, std::span<const double> values,
                               const RowStep& step) {
-  if (row.keys.empty()) {
+  if (row.given == 0) {
     reason_ = "an empty RowHandle; create it with Run::Row()";
     return WriteResult::kInvalid;
   }
-  if (values.size() != row.keys.size()) {
-    reason_ = "a row of " + std::to_string(row.keys.size()) + " keys got " +
+  if (values.size() != row.given) {
+    reason_ = "a row of " + std::to_string(row.given) + " keys got " +
               std::to_string(values.size()) + " values";
     return WriteResult::kInvalid;
+  }
+  if (row.keys.size() != row.given) [[unlikely]] {
+    values_.clear();
+    for (const size_t position : row.positions) values_.push_back(values[position]);
+    values = values_;
   }
   if (row.index >= by_row_shape_.size()) by_row_shape_.resize(row.index + 1);
   Shape*& shape = by_row_shape_[row.index];
@@ -309,7 +395,12 @@ WriteResult RingWriter::Write(const RowShape& row, std::span<const double> value
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);
   std::memcpy(record + sizeof(v1::RowRecord), values.data(), values.size_bytes());
-  return PublishRow(record, shape, values.size(), 0, 0, step);
+  const WriteResult outcome = PublishRow(record, shape, values.size(), 0, 0, step);
+  if (row.left_out == 0 || outcome != WriteResult::kTaken) [[likely]] {
+    return outcome;
+  }
+  left_out_.clear();
+  return TakenInPart(row.left_out);
 }
 
 WriteResult RingWriter::WriteItem(std::string_view content) {

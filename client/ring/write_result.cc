@@ -16,7 +16,7 @@ static_assert(offsetof(Stats, lost_damaged) - offsetof(Stats, lost_ring_full) ==
               "a counter of Stats has no reason");
 
 const char* RefusalReason(WriteResult outcome) {
-  if (outcome == WriteResult::kTaken) return "";
+  if (outcome == WriteResult::kTaken || outcome == WriteResult::kTakenInPart) return "";
   if (outcome == WriteResult::kInterrupting) {
     return "a signal handler called Log() while its thread was in Log()";
   }
@@ -24,7 +24,7 @@ const char* RefusalReason(WriteResult outcome) {
 }
 
 void CountLoss(WriteResult outcome, v1::SpoolHeader& spool) {
-  if (outcome == WriteResult::kTaken) return;
+  if (outcome == WriteResult::kTaken || outcome == WriteResult::kTakenInPart) return;
   (spool.*kLossReasons[LossReasonIndex(outcome)].in_ring).fetch_add(1, std::memory_order_relaxed);
 }
 

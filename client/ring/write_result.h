@@ -1,4 +1,4 @@
-// The results of a row or an item: taken, or why it was refused.
+// The results of a row or an item: taken, with or without all its values, or why it was refused.
 
 #ifndef CLIENT_RING_WRITE_RESULT_H_
 #define CLIENT_RING_WRITE_RESULT_H_
@@ -23,6 +23,7 @@ enum class WriteResult {
   kRingFull,
   kAfterFinish,
   kInterrupting,  // a signal handler called while its thread is in a call; counts as kInvalid
+  kTakenInPart,   // taken without some of its values; see RingWriter::left_out()
 };
 
 // Why rows are lost, and where they are counted: in the ring, in the public Stats, and in the
@@ -51,19 +52,20 @@ inline constexpr LossReason kLossReasons[] = {
      &Stats::lost_after_finish, &v1::Losses::set_after_finish},
 };
 
-// The index of the reason under which a refused row counts. `outcome` must not be kTaken.
+// The index of the reason under which a refused row counts. `outcome` must not be kTaken or
+// kTakenInPart.
 constexpr size_t LossReasonIndex(WriteResult outcome) {
   return static_cast<size_t>(outcome == WriteResult::kInterrupting ? WriteResult::kInvalid
                                                                    : outcome) -
          1;
 }
 
-// Returns why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid:
-// see RingWriter::reason().
+// Returns why a row was refused, as text for the user. Empty if it was taken. Also empty for
+// kInvalid: see RingWriter::reason().
 const char* RefusalReason(WriteResult outcome);
 
-// Counts a refused row in the loss counter of the spool. Does nothing for kTaken. A signal handler
-// may call it.
+// Counts a refused row in the loss counter of the spool. Does nothing if it was taken. A signal
+// handler may call it.
 void CountLoss(WriteResult outcome, v1::SpoolHeader& spool);
 
 }  // namespace ranklog::internal

@@ -51,11 +51,12 @@ bool BatchEncoder::Add(const RowView& row, const TickReader& ticks) {
   open.step = row.record.step;
   open.time_us = time_us;
   block->mutable_value()->Add(row.values, row.values + row.record.value_count);
-  ForEachText(row, [&](std::string_view key, std::string_view value) {
+  ForEachText(row, [&](std::string_view key, std::string_view value, bool json) {
     v1::Text* const text = block->add_text();
     text->set_row(row_index);
     text->set_key(key.data(), key.size());
     text->set_value(value.data(), value.size());
+    text->set_json(json);
   });
   ++rows_;
   bytes_ += row.record.header.bytes;

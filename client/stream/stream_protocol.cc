@@ -212,6 +212,7 @@ v1::Losses StreamProtocol::CurrentLosses() const {
     (losses.*reason.report)((header_->*reason.in_ring).load(std::memory_order_relaxed));
   }
   losses.set_items(header_->lost_items.load(std::memory_order_relaxed));
+  losses.set_values(header_->lost_values.load(std::memory_order_relaxed));
   return losses;
 }
 

@@ -47,8 +47,8 @@ class StreamProtocol {
   bool AwaitsAck() const { return attached_ && !AllDurable(); }
 
   // Sets `message` to the next message to write, most urgent first. False: there is none, and
-  // `message` is empty. `urgent`: somebody waits for the records to be durable. `open_step`: the open
-  // step of the run. A returned message counts as sent.
+  // `message` is empty. `urgent`: somebody waits for the records to be durable. `open_step`: the
+  // open step of the run. A returned message counts as sent.
   bool Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message);
 
   // Sets `request` to the Finish, once the ring is closing and all else is durable. False: not now.

@@ -37,11 +37,11 @@ double* BatchBuilder::AddRow(Kind kind, uint64_t seq, size_t width, int64_t step
   return block.values.data() + (block.values.size() - width);
 }
 
-void BatchBuilder::AddText(std::string key, std::string value) {
+void BatchBuilder::AddText(model::Text text) {
   model::Block& block = BlockOf(last_kind_);
-  bytes_ += 12 + key.size() + value.size();
-  block.texts.push_back(
-      {static_cast<uint32_t>(block.rows() - 1), std::move(key), std::move(value)});
+  bytes_ += 12 + text.key.size() + text.value.size();
+  text.row = static_cast<uint32_t>(block.rows() - 1);
+  block.texts.push_back(std::move(text));
 }
 
 std::vector<model::Batch> BatchBuilder::Take() {

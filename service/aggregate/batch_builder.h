@@ -40,11 +40,11 @@ class BatchBuilder {
       return H::combine(std::move(hash), kind.shape, kind.counted, kind.source, kind.added);
     }
   };
-  // Adds the next row of the run, which repeats the row `seq` of kind.source. Returns space for its `width` numbers, which the caller must fill
-  // before the next call.
+  // Adds the next row of the run, which repeats the row `seq` of kind.source. Returns space for its
+  // `width` numbers, which the caller must fill before the next call.
   double* AddRow(Kind kind, uint64_t seq, size_t width, int64_t step, int64_t time_us);
-  // Adds a text to the last row.
-  void AddText(std::string key, std::string value);
+  // Adds a text to the last row; Text::row is set here.
+  void AddText(model::Text text);
 
   // Returns the collected batches. The next row continues after them.
   std::vector<model::Batch> Take();

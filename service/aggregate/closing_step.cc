@@ -120,7 +120,7 @@ void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
     kind.added = static_cast<uint32_t>(plan.width - plan.copied.size());
   }
   plan.Fill(step_rows_, builder.AddRow(kind, last.seq, plan.width, step, last.time_us));
-  for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
+  for (model::Text& text : texts) builder.AddText(std::move(text));
 }
 
 }  // namespace ranklog::aggregate

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "service/model/json_text.h"
+
 namespace ranklog::aggregate {
 
 using model::Json;
@@ -12,6 +14,26 @@ namespace {
 
 // With this factor, 2^64 of the largest numbers can be added.
 constexpr double kSmall = 0x1p-64;
+
+// The value without members that are null or empty objects; null if nothing is left.
+Json WithoutNulls(Json value) {
+  if (!value.is_object()) return value;
+  Json kept = Json::object();
+  for (auto& [key, member] : value.items()) {
+    Json rest = WithoutNulls(std::move(member));
+    if (!rest.is_null()) kept[key] = std::move(rest);
+  }
+  return kept.empty() ? Json() : kept;
+}
+
+// Replaces `value` by `later`, member by member if both are objects.
+void Merge(Json later, Json* value) {
+  if (!later.is_object() || !value->is_object()) {
+    *value = std::move(later);
+    return;
+  }
+  for (auto& [key, member] : later.items()) Merge(std::move(member), &(*value)[key]);
+}
 
 }  // namespace
 
@@ -29,12 +51,12 @@ void RunSummary::AddNumber(MetricSummary& figures, double value, int64_t step) {
   if (!figures.any || step < figures.first_step) {
     figures.first_step = step;
     figures.first_number = value;
-    figures.first = nullptr;
+    figures.first.reset();
   }
   if (!figures.any || step >= figures.last_step) {
     figures.last_step = step;
     figures.last_number = value;
-    figures.last = nullptr;
+    figures.last.reset();
   }
   figures.any = true;
   figures.nan |= std::isnan(value);
@@ -45,14 +67,20 @@ void RunSummary::AddNumber(MetricSummary& figures, double value, int64_t step) {
   ++figures.count;
 }
 
-void RunSummary::AddText(MetricSummary& figures, const std::string& text, int64_t step) {
+void RunSummary::AddText(MetricSummary& figures, const model::Text& text, int64_t step) {
+  Json value = text.json ? WithoutNulls(model::ParseJsonText(text.value)) : Json(text.value);
+  if (value.is_null()) return;
   if (!figures.any || step < figures.first_step) {
     figures.first_step = step;
-    figures.first = text;
+    figures.first = value;
   }
   if (!figures.any || step >= figures.last_step) {
     figures.last_step = step;
-    figures.last = text;
+    if (figures.last.has_value()) {
+      Merge(std::move(value), &*figures.last);
+    } else {
+      figures.last = std::move(value);
+    }
   }
   figures.any = true;
 }
@@ -81,7 +109,7 @@ void RunSummary::Add(const model::Batch& batch,
       }
     }
     for (const model::Text& text : block.texts) {
-      AddText(figures_[IndexOf(text.key)], text.value, block.steps[text.row]);
+      AddText(figures_[IndexOf(text.key)], text, block.steps[text.row]);
     }
   }
 }
@@ -104,10 +132,10 @@ double RunSummary::MetricSummary::mean() const {
   return std::clamp(small_sum / numbers / kSmall, -kLargest, kLargest);
 }
 
-// Null: no entry.
-Json RunSummary::Shown(const std::string& key, const MetricSummary& figures) const {
-  const Json first = figures.first.is_null() ? Json(figures.first_number) : figures.first;
-  const Json last = figures.last.is_null() ? Json(figures.last_number) : figures.last;
+std::optional<Json> RunSummary::Shown(const std::string& key, const MetricSummary& figures) const {
+  if (!figures.any) return std::nullopt;
+  const Json first = figures.first.value_or(figures.first_number);
+  const Json last = figures.last.value_or(figures.last_number);
   const model::MetricDefinition* const definition = table_->Find(key);
   if (definition == nullptr) return last;
 
@@ -120,7 +148,7 @@ Json RunSummary::Shown(const std::string& key, const MetricSummary& figures) con
     const bool best = option == "best" && !definition->goal.empty();
     const bool wants_min = option == "min" || (best && definition->goal == "minimize");
     const bool wants_max = option == "max" || (best && definition->goal == "maximize");
-    if (option == "none") return nullptr;
+    if (option == "none") return std::nullopt;
     if (option == "last") shown["last"] = last;
     if (option == "first") shown["first"] = first;
     if (figures.count > 0) {
@@ -131,21 +159,22 @@ Json RunSummary::Shown(const std::string& key, const MetricSummary& figures) con
     listed |= wants_min || wants_max || option == "last" || option == "first" || option == "mean";
   }
   if (!listed) return last;
-  return shown.empty() ? Json(nullptr) : shown;
+  if (shown.empty()) return std::nullopt;
+  return shown;
 }
 
 Json RunSummary::ToJson() const {
   Json summary = Json::object();
   std::vector<bool> replaced(explicit_.size(), false);  // true if a later row replaced it
   for (size_t i = 0; i < keys_.size(); ++i) {
-    Json shown = Shown(keys_[i], figures_[i]);
+    std::optional<Json> shown = Shown(keys_[i], figures_[i]);
     const auto set = explicit_index_.find(keys_[i]);
     if (set != explicit_index_.end()) {
       const SummaryValue& value = explicit_[set->second];
-      replaced[set->second] = !shown.is_null() && figures_[i].last_step >= value.before_step;
+      replaced[set->second] = shown.has_value() && figures_[i].last_step >= value.before_step;
       if (!replaced[set->second]) shown = value.value;
     }
-    if (!shown.is_null() || set != explicit_index_.end()) summary[keys_[i]] = std::move(shown);
+    if (shown.has_value()) summary[keys_[i]] = *std::move(shown);
   }
   if (rows_ > 0) {
     summary["_step"] = last_step_;

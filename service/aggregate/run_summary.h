@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,12 @@ namespace ranklog::aggregate {
 //   best                         with a goal: member "best", the minimum or the maximum; without a
 //                                goal: no effect
 //   none                         no entry
-// min, max and mean use only numbers; one NaN makes all three NaN. The mean of finite numbers is
-// finite. Latest, last and first also use texts. Definitions may come before or after the rows,
-// because all values are kept for every metric. The definition only selects the values that are
-// shown.
+// min, max and mean use only doubles; one NaN makes all three NaN. The mean of finite numbers is
+// finite. Latest, last and first also use texts, bools, integers above 2^53, lists and objects. As
+// in W&B's package, null and empty objects change nothing, and the latest object keeps the members
+// of the one before it that it does not have itself. A definition addresses a whole object, not a
+// value inside it. Definitions may come before or after the rows, because all values are kept for
+// every metric. The definition only selects the values that are shown.
 class RunSummary {
  public:
   // `table` must outlive this object.
@@ -53,8 +56,9 @@ class RunSummary {
   struct MetricSummary {
     int64_t first_step = 0;
     int64_t last_step = 0;
-    model::Json first;  // a text if the first value is one; else null: see first_number
-    model::Json last;
+    // The first and the last value if they are not doubles; else see first_number, last_number.
+    std::optional<model::Json> first;
+    std::optional<model::Json> last;
     double first_number = 0;
     double last_number = 0;
     double min = 0;
@@ -63,15 +67,16 @@ class RunSummary {
     double small_sum = 0;  // sum of a part of each number, in case `sum` overflows
     uint64_t count = 0;    // number of numbers
     bool nan = false;
-    bool any = false;  // there was a number or a text
+    bool any = false;  // there was a value
 
     double mean() const;
   };
 
   size_t IndexOf(absl::string_view key);
   void AddNumber(MetricSummary& figures, double value, int64_t step);
-  void AddText(MetricSummary& figures, const std::string& text, int64_t step);
-  model::Json Shown(const std::string& key, const MetricSummary& figures) const;
+  void AddText(MetricSummary& figures, const model::Text& text, int64_t step);
+  // Empty: no entry.
+  std::optional<model::Json> Shown(const std::string& key, const MetricSummary& figures) const;
 
   const MetricTable* const table_;
   std::vector<std::string> keys_;       // by first appearance

@@ -203,6 +203,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
         Counted(items, "item"), " (config, summary or metric definition) refused or lost: ",
         overview.losses.items, " refused by the rank, ", overview.lost_items, " lost"));
   }
+  if (overview.losses.values > 0) problems.push_back(query::ValuesText(overview.losses));
   if (overview.refused() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
   }

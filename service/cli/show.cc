@@ -122,6 +122,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     if (const uint64_t items = rank.losses.items + rank.lost_items; items > 0) {
       absl::StrAppend(&text, ", ", terminal.Red(Counted(items, "item") + " refused or lost"));
     }
+    if (rank.losses.values > 0) {
+      absl::StrAppend(&text, ", ", terminal.Red(query::ValuesText(rank.losses)));
+    }
     if (rank.late_rows > 0) absl::StrAppend(&text, ", ", rank.late_rows, " late");
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");

@@ -71,12 +71,15 @@ std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
 
 // Lists all reasons, so that users learn what could be lost.
 std::string LostText(const Overview& overview, const Terminal& terminal) {
+  std::vector<std::string> lost;
   if (overview.lost() > 0) {
-    return terminal.Red(
+    lost.push_back(
         absl::StrCat(Counted(overview.lost(), "row"), ": ", query::LossesText(overview.losses)));
   }
+  if (overview.losses.values > 0) lost.push_back(query::ValuesText(overview.losses));
+  if (!lost.empty()) return terminal.Red(absl::StrJoin(lost, "; "));
   std::vector<std::string> zeros;
-  for (const auto& [name, rows] : model::kLossReasons) zeros.push_back(absl::StrCat(name, " 0"));
+  for (const auto& [name, count] : model::kLossCounters) zeros.push_back(absl::StrCat(name, " 0"));
   return terminal.Green(absl::StrJoin(zeros, ", "));
 }
 

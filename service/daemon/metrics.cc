@@ -219,6 +219,9 @@ void AddLosses(const model::Losses& losses, Families& to) {
       "ranklog_items_refused",
       "Calls of Config, Summary and DefineMetric that ranks refused, of the runs in the store.",
       losses.items);
+  to.Gauge("ranklog_values_lost",
+           "Values left out of rows of the runs in the store; decreases when a run is removed.",
+           losses.values);
 }
 
 std::vector<MetricFamily> FamiliesOf(const MetricValues& figures) {

@@ -82,6 +82,8 @@ absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth) {
       return model::Json(value.number());
     case v1::Value::kInteger:
       return model::Json(value.integer());
+    case v1::Value::kUnsignedInteger:
+      return model::Json(value.unsigned_integer());
     case v1::Value::kFlag:
       return model::Json(value.flag());
     case v1::Value::kText:
@@ -126,7 +128,8 @@ model::Block ToBlock(const v1::Block& block) {
   converted.values.assign(block.value().begin(), block.value().end());
   converted.texts.reserve(static_cast<size_t>(block.text_size()));
   for (const v1::Text& text : block.text()) {
-    converted.texts.push_back({.row = text.row(), .key = text.key(), .value = text.value()});
+    converted.texts.push_back(
+        {.row = text.row(), .key = text.key(), .value = text.value(), .json = text.json()});
   }
   return converted;
 }
@@ -243,7 +246,8 @@ model::Losses ToLosses(const v1::Losses& losses) {
           .step_behind = losses.step_behind(),
           .too_large = losses.too_large(),
           .after_finish = losses.after_finish(),
-          .items = losses.items()};
+          .items = losses.items(),
+          .values = losses.values()};
 }
 
 model::Losses ToLosses(const v1::SpoolHeader& ring) {
@@ -252,7 +256,8 @@ model::Losses ToLosses(const v1::SpoolHeader& ring) {
           .step_behind = ring.lost_step_behind.load(),
           .too_large = ring.lost_too_large.load(),
           .after_finish = ring.lost_after_finish.load(),
-          .items = ring.lost_items.load()};
+          .items = ring.lost_items.load(),
+          .values = ring.lost_values.load()};
 }
 
 }  // namespace ranklog::ingest

@@ -12,6 +12,7 @@
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
 #include "service/ingest/convert.h"
+#include "service/model/json_text.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -247,7 +248,7 @@ absl::Status SpoolReader::AddRow(absl::Span<const char> record, Part* part) {
   Cursor cursor(record);
   if (!cursor.Take(&row) || row.value_count > cursor.size() / sizeof(double) ||
       row.text_bytes > cursor.size() - row.value_count * sizeof(double) ||
-      row.text_count > row.text_bytes / (2 * sizeof(uint32_t)) ||
+      row.text_count > row.text_bytes / sizeof(v1::TextHeader) ||
       (row.shape == 0) != (row.value_count == 0)) {
     return Damaged("a row that does not fit its record");
   }
@@ -261,11 +262,14 @@ absl::Status SpoolReader::AddRow(absl::Span<const char> record, Part* part) {
   Cursor texts(absl::MakeConstSpan(values + row.value_count * sizeof(double), row.text_bytes));
   std::vector<model::Text> parsed(row.text_count);
   for (model::Text& text : parsed) {
-    uint32_t key_size = 0;
-    uint32_t value_size = 0;
-    if (!texts.Take(&key_size) || !texts.Take(&value_size) || !texts.Take(key_size, &text.key) ||
-        !texts.Take(value_size, &text.value) || !IsKey(text.key) || !IsUtf8(text.value)) {
+    v1::TextHeader header;
+    if (!texts.Take(&header) || !texts.Take(header.key_bytes, &text.key) ||
+        !texts.Take(header.value_bytes, &text.value) || !IsKey(text.key) || !IsUtf8(text.value)) {
       return Damaged("invalid text");
+    }
+    text.json = header.json != 0;
+    if (text.json && model::ParseJsonText(text.value).is_discarded()) {
+      return Damaged("a value that is not JSON");
     }
   }
 

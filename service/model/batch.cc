@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/model/json_text.h"
 
 namespace ranklog::model {
 namespace {
@@ -21,6 +22,9 @@ absl::Status ValidateTexts(const Block& block, size_t index) {
     }
     if (text.row < row) return Invalid(index, "texts out of order");
     if (text.key.empty()) return Invalid(index, "a text with an empty key");
+    if (text.json && ParseJsonText(text.value).is_discarded()) {
+      return Invalid(index, "a value that is not JSON");
+    }
     row = text.row;
   }
   return absl::OkStatus();

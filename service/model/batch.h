@@ -13,11 +13,14 @@
 
 namespace ranklog::model {
 
-// A text value of a row.
+// A value of a row that is not a double: a string, or JSON text for bools, large integers, null,
+// lists and objects. JSON text is as ParseJsonText() takes it. It is delivered and exported
+// unchanged.
 struct Text {
   uint32_t row = 0;  // index into the block's rows
   std::string key;
   std::string value;
+  bool json = false;  // `value` is JSON text
 
   friend bool operator==(const Text&, const Text&) = default;
 };
@@ -67,7 +70,8 @@ struct Batch {
 };
 
 // OK if every position from first to last occurs once, the vectors' lengths agree, and texts refer
-// to existing rows. A batch from outside must pass this check before it is used.
+// to existing rows and are JSON if they say so. A batch from outside must pass this check before it
+// is used.
 //   kInvalidArgument   the message names the mismatch
 absl::Status Validate(const Batch& batch);
 

@@ -9,8 +9,8 @@
 
 namespace ranklog::model {
 
-static_assert(sizeof(Losses) == (std::size(kLossReasons) + 1) * sizeof(uint64_t),
-              "a reason is missing");
+static_assert(sizeof(Losses) == (std::size(kLossCounters) + 1) * sizeof(uint64_t),
+              "a counter is missing");
 
 namespace {
 

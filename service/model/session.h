@@ -4,12 +4,14 @@
 #define SERVICE_MODEL_SESSION_H_
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 
 namespace ranklog::model {
 
@@ -107,34 +109,43 @@ struct Session {
 //                      - a name of the launch is longer than 256 bytes
 absl::Status Validate(const Session& session);
 
-// Rows of one stream that are not in the store. They are the rows that the rank's Log() refused, by
-// reason, and the acknowledged rows of an earlier store that was lost.
+// Rows of one stream that are not in the store, and values that are not in its rows. These rows are
+// the rows that the rank's Log() refused, by reason, and the acknowledged rows of an earlier store
+// that was lost.
 struct Losses {
   uint64_t ring_full = 0;
-  uint64_t invalid = 0;  // a key or a value cannot be logged
+  uint64_t invalid = 0;
   uint64_t step_behind = 0;
   uint64_t too_large = 0;
   uint64_t after_finish = 0;
   uint64_t with_store = 0;  // set by Attach(), never by the rank
-  uint64_t items = 0;       // items that the rank refused; total() counts only rows
+  uint64_t items = 0;       // items that the rank refused
+  // Values that Log() left out of rows that it took, because the key or the value cannot be logged.
+  uint64_t values = 0;
 
-  uint64_t total() const;
+  uint64_t total() const;  // the rows
   Losses& operator+=(const Losses& more);
   friend bool operator==(const Losses&, const Losses&) = default;
 };
 
-// Every reason once. JSON, texts and metrics contain the names, so they are an interface for
+// Every counter once. JSON, texts and metrics contain the names, so they are an interface for
 // scripts; the columns of the store are lost_NAME.
-struct LossReason {
+struct LossCounter {
   const char* name;
-  uint64_t Losses::*rows;
+  uint64_t Losses::*count;
 
-  bool IsSetByRank() const { return rows != &Losses::with_store; }
+  bool IsSetByRank() const { return count != &Losses::with_store; }
 };
-inline constexpr LossReason kLossReasons[] = {
-    {"ring_full", &Losses::ring_full},       {"invalid", &Losses::invalid},
-    {"step_behind", &Losses::step_behind},   {"too_large", &Losses::too_large},
-    {"after_finish", &Losses::after_finish}, {"with_store", &Losses::with_store}};
+inline constexpr LossCounter kLossCounters[] = {{"ring_full", &Losses::ring_full},
+                                                {"invalid", &Losses::invalid},
+                                                {"step_behind", &Losses::step_behind},
+                                                {"too_large", &Losses::too_large},
+                                                {"after_finish", &Losses::after_finish},
+                                                {"with_store", &Losses::with_store},
+                                                {"values", &Losses::values}};
+// The reasons for which rows are lost: all but the values.
+inline constexpr absl::Span<const LossCounter> kLossReasons(kLossCounters,
+                                                            std::size(kLossCounters) - 1);
 
 inline uint64_t Losses::total() const {
   uint64_t sum = 0;
@@ -142,7 +153,7 @@ inline uint64_t Losses::total() const {
   return sum;
 }
 inline Losses& Losses::operator+=(const Losses& more) {
-  for (const auto& [name, rows] : kLossReasons) this->*rows += more.*rows;
+  for (const auto& [name, count] : kLossCounters) this->*count += more.*count;
   items += more.items;
   return *this;
 }

@@ -60,7 +60,7 @@ Json TextOf(absl::string_view text) { return std::string(text); }
 
 Json LossesJson(const model::Losses& losses) {
   Json json = Json::object();
-  for (const auto& [name, rows] : model::kLossReasons) json[name] = losses.*rows;
+  for (const auto& [name, count] : model::kLossCounters) json[name] = losses.*count;
   return json;
 }
 
@@ -71,6 +71,11 @@ std::string LossesText(const model::Losses& losses) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", losses.*rows);
   }
   return text;
+}
+
+std::string ValuesText(const model::Losses& losses) {
+  if (losses.values == 0) return "";
+  return absl::StrCat(Counted(losses.values, "value"), " left out of rows");
 }
 
 std::string ReplayedText(const DestinationReport& destination) {

@@ -79,10 +79,12 @@ std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
 std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
                                       const std::string& kind);
 
-// Losses by the name of their reason.
+// All loss counters by name.
 model::Json LossesJson(const model::Losses& losses);
-// The losses that are not zero: "ring_full 2, step_behind 1".
+// The reasons for which rows are lost: "ring_full 2, step_behind 1".
 std::string LossesText(const model::Losses& losses);
+// "3 values left out of rows"; empty if there are none.
+std::string ValuesText(const model::Losses& losses);
 
 // Ranks whose rings are not files, by reason: "ranks 0, 1 and 2 of RUN: REASON". Their rows are
 // lost if a rank ends while no daemon holds its ring.

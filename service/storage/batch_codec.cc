@@ -1,5 +1,6 @@
 #include "service/storage/batch_codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -16,6 +17,7 @@ static_assert(std::endian::native == std::endian::little, "the blobs are little-
 constexpr uint8_t kFormat = 1;
 constexpr uint8_t kCommits = 1;
 constexpr uint8_t kCounted = 2;
+constexpr uint8_t kTyped = 4;  // each text has a byte that tells whether it is JSON
 constexpr uint8_t kHasSource = 8;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kMaxVarintBytes = 10;
@@ -113,7 +115,7 @@ size_t MaxBytes(const model::Block& block) {
   size_t bytes = 7 * kMaxVarintBytes + block.rows() * 3 * kMaxVarintBytes +
                  block.values.size() * sizeof(double);
   for (const model::Text& text : block.texts) {
-    bytes += 3 * kMaxVarintBytes + text.key.size() + text.value.size();
+    bytes += 1 + 3 * kMaxVarintBytes + text.key.size() + text.value.size();
   }
   return bytes;
 }
@@ -149,9 +151,11 @@ void WriteAdded(const model::Block& block, Writer& out) {
 
 void WriteBlock(const model::Block& block, Writer& out) {
   const bool has_source = !block.source.seqs.empty();
+  const bool typed = !has_source && std::any_of(block.texts.begin(), block.texts.end(),
+                                                [](const model::Text& text) { return text.json; });
   out.Varint(block.shape);
   out.Byte(static_cast<uint8_t>((block.commits ? kCommits : 0) | (block.counted ? kCounted : 0) |
-                                (has_source ? kHasSource : 0)));
+                                (typed ? kTyped : 0) | (has_source ? kHasSource : 0)));
   if (has_source) {
     out.Varint(block.source.rank);
     out.Varint(block.source.incarnation);
@@ -171,6 +175,7 @@ void WriteBlock(const model::Block& block, Writer& out) {
   out.Bytes(block.values.data(), block.values.size() * sizeof(double));
   for (const model::Text& text : block.texts) {
     out.Varint(text.row);
+    if (typed) out.Byte(text.json ? 1 : 0);
     out.Text(text.key);
     out.Text(text.value);
   }
@@ -218,6 +223,7 @@ model::Block ReadBlock(Reader& in) {
   for (size_t i = 0; i < texts && in.ok(); ++i) {
     model::Text text;
     text.row = in.Unsigned32();
+    if ((flags & kTyped) != 0) text.json = in.Byte() != 0;
     text.key = in.Text();
     text.value = in.Text();
     block.texts.push_back(std::move(text));

@@ -236,6 +236,7 @@ UPDATE stream SET durable_item = (SELECT count(*) FROM item WHERE item.stream = 
 UPDATE delivery SET delivered_items = (
   SELECT coalesce(max(item.id), 0) FROM item WHERE item.run = delivery.run
 ) WHERE complete = 1;
+ALTER TABLE stream ADD COLUMN lost_values INTEGER NOT NULL DEFAULT 0;
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2};

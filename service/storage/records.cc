@@ -71,8 +71,8 @@ const char kBeganTogether[] =
     "ELSE stream.init_us - ?2 END) <= 60000000";
 
 std::string LossColumns(absl::string_view before, absl::string_view after) {
-  return absl::StrJoin(model::kLossReasons, ", ", [&](std::string* out, const auto& reason) {
-    absl::StrAppend(out, before, reason.name, after);
+  return absl::StrJoin(model::kLossCounters, ", ", [&](std::string* out, const auto& counter) {
+    absl::StrAppend(out, before, counter.name, after);
   });
 }
 
@@ -168,7 +168,7 @@ model::Stream StreamOf(const Query& query) {
                   identity.client_version);
   columns.ReadAll(stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state,
                   stream.exit_code, stream.reason);
-  for (const auto& [name, rows] : model::kLossReasons) columns.Read(stream.losses.*rows);
+  for (const auto& [name, count] : model::kLossCounters) columns.Read(stream.losses.*count);
   columns.ReadAll(stream.late_rows, stream.started_us, stream.ended_us);
   model::Launch& launch = stream.launch;
   int64_t flags = 0;

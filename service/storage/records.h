@@ -32,7 +32,7 @@ extern const char kBeganTogether[];
 // launch gives ?5 id, ?6 restart, ?7 requeue and ?8 unseen. ?9 is the world size.
 std::string SameStartCondition();
 
-// The columns of the losses in the order of model::kLossReasons, separated by commas, each as
+// The columns of the losses in the order of model::kLossCounters, separated by commas, each as
 // `before` NAME `after`.
 std::string LossColumns(absl::string_view before, absl::string_view after);
 

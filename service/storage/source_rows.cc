@@ -29,7 +29,8 @@ absl::Status SourceRows::Complete(model::Block& block) {
     const double* const after = added.data() + row * block.source.added;
     block.values.insert(block.values.end(), after, after + block.source.added);
     for (const model::Text& text : model::TextsOf(*from, index)) {
-      block.texts.push_back({static_cast<uint32_t>(row), text.key, text.value});
+      block.texts.push_back(text);
+      block.texts.back().row = static_cast<uint32_t>(row);
     }
   }
   return absl::OkStatus();

@@ -95,7 +95,7 @@ absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
   model::Losses losses;
   if (query.Next()) {
     int column = 0;
-    for (const auto& [name, rows] : model::kLossReasons) losses.*rows = query.Unsigned(column++);
+    for (const auto& [name, count] : model::kLossCounters) losses.*count = query.Unsigned(column++);
     losses.items = query.Unsigned(column);
   }
   RETURN_IF_ERROR(query.status());

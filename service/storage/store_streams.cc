@@ -161,10 +161,10 @@ absl::Status Store::SetAttempt(int64_t stream, uint32_t attempt, bool began_anew
 absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
   std::string columns;
   std::vector<Parameter> values = {stream};
-  for (const model::LossReason& reason : model::kLossReasons) {
-    if (!reason.IsSetByRank()) continue;
-    values.emplace_back(losses.*reason.rows);
-    absl::StrAppend(&columns, columns.empty() ? "" : ", ", "lost_", reason.name, " = ?",
+  for (const model::LossCounter& counter : model::kLossCounters) {
+    if (!counter.IsSetByRank()) continue;
+    values.emplace_back(losses.*counter.count);
+    absl::StrAppend(&columns, columns.empty() ? "" : ", ", "lost_", counter.name, " = ?",
                     values.size());
   }
   values.emplace_back(losses.items);

@@ -115,7 +115,8 @@ void FakeIngest::Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStr
         row.values[keys[k]] = block.value(i * static_cast<int>(keys.size()) + static_cast<int>(k));
       }
       for (const v1::Text& text : block.text()) {
-        if (text.row() == static_cast<uint32_t>(i)) row.texts[text.key()] = text.value();
+        if (text.row() != static_cast<uint32_t>(i)) continue;
+        (text.json() ? row.json : row.texts)[text.key()] = text.value();
       }
       if (!rows.emplace(row.seq, row).second) ReportError("a row is in two blocks");
     }

@@ -27,6 +27,7 @@ struct ReceivedRow {
   bool commits = false;
   std::map<std::string, double> values;
   std::map<std::string, std::string> texts;
+  std::map<std::string, std::string> json;  // values that are JSON text
 };
 
 // The state of one ring. It survives lost connections, as the store would.

@@ -67,7 +67,13 @@ class HotPathTest : public ::testing::Test {
     const HandleValue handles[] = {{loss_, 0.25}};
     bool all = run_.Log({{"train/loss", 0.5}, {"train/learning_rate", 1e-3}, {"step", i}});
     if (i % 3 == 0) all = run_.Log({{"val/loss", 0.5}}) && all;
-    if (i % 7 == 0) all = run_.Log({{"val/loss", 0.5}, {"note", "a text of some length"}}) && all;
+    if (i % 7 == 0) {
+      all = run_.Log({{"val/loss", 0.5},
+                      {"note", "a text of some length"},
+                      {"done", i > 100},
+                      {"tokens", (int64_t{1} << 60) + i}}) &&
+            all;
+    }
     all = run_.Log(row_, values) && all;
     if (i % 5 == 0) all = run_.Log(handles) && all;
     run_.Log({{"late", 1}}, 0);  // refused

@@ -190,32 +190,126 @@ TEST_F(LogTest, RowWithoutStepClosesItsStep) {
   EXPECT_THAT(steps, ElementsAre(4, 4, 4, 5));
 }
 
-TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {
+TEST_F(LogTest, LeavesOutValuesThatCannotBeLogged) {
   auto run = Init(MakeSettings());
-  EXPECT_FALSE(run.Log({{"", 1}}));
-  EXPECT_THAT(run.stats().last_error, HasSubstr("empty"));
-  EXPECT_FALSE(run.Log({{"\xff", 1}}));
-  EXPECT_THAT(run.stats().last_error, HasSubstr("UTF-8"));
-  EXPECT_FALSE(run.Log({{"_step", 1}}));
-  EXPECT_THAT(run.stats().last_error, HasSubstr("reserve"));
-  EXPECT_FALSE(run.Log({{std::string(1025, 'k'), 1}}));
-  EXPECT_THAT(run.stats().last_error, HasSubstr("1024"));
-  EXPECT_FALSE(run.Log({{"_t", "text"}}));
-  EXPECT_FALSE(run.Log({{"t", "\xc3"}}));
-  EXPECT_EQ(run.stats().lost_invalid, 6u);
-  EXPECT_TRUE(run.Log({{std::string(1024, 'k'), 1}, {"größe/日本", 2}}));
+  uint64_t left_out = 0;
+  const auto expect = [&](const Metric& metric, const char* reason) {
+    EXPECT_TRUE(run.Log({{"loss", 1.5}, metric, {"note", "kept"}}));
+    EXPECT_THAT(run.stats().last_error, HasSubstr(reason));
+    EXPECT_EQ(run.stats().lost_values, ++left_out);
+    const FileRow row = Ring().rows.back();
+    EXPECT_THAT(row.values, ElementsAre(Pair("loss", 1.5)));
+    EXPECT_THAT(row.texts, ElementsAre(Pair("note", "kept")));
+    EXPECT_THAT(row.json, IsEmpty());
+  };
+  const std::string long_key(1025, 'k');
+  expect({"", 1}, "empty");
+  expect({"\xff", 1}, "UTF-8");
+  expect({long_key, 1}, "1024");
+  for (const char* key : {"_step", "_timestamp", "_runtime", "_wandb"}) {
+    expect({key, 1}, "reserved");
+    expect({key, "text"}, "reserved");
+    expect({key, true}, "reserved");
+  }
+  expect({"t", "\xc3"}, "the value of t has a text that is not UTF-8");
+  const Value text = Value::Object({{"a", Value::List({"\xc3"})}});
+  expect({"t", text}, "the value of t has a text that is not UTF-8");
+  const Value key = Value::Object({{"\xc3", 1}});
+  expect({"t", key}, "the value of t has a key that is not UTF-8");
+  Value deep;
+  for (int i = 0; i <= kMaxValueDepth; ++i) deep = Value::List({deep});
+  expect({"t", deep}, "the value of t has more than 32 levels");
+  EXPECT_EQ(run.stats().lost_invalid, 0u);
+  EXPECT_EQ(run.stats().rows_logged, left_out);
+  EXPECT_EQ(Ring().lost_values, left_out);
+}
+
+TEST_F(LogTest, TakesEveryOtherKey) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{std::string(1024, 'k'), 1}, {"größe/日本", 2}, {"_custom", 3}}));
   EXPECT_EQ(Ring().rows.at(0).values.at(1).first, "größe/日本");
+  EXPECT_EQ(Ring().rows.at(0).values.at(2).first, "_custom");
+  EXPECT_EQ(run.stats().lost_values, 0u);
+}
+
+TEST_F(LogTest, RowWithoutValidValuesHasNoMetrics) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"", 1}, {"_step", "text"}}, 5));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(2));
+  EXPECT_THAT(ring.rows[0].values, IsEmpty());
+  EXPECT_THAT(ring.rows[0].texts, IsEmpty());
+  EXPECT_EQ(ring.rows[1].step, 5);
+  EXPECT_EQ(run.stats().lost_values, 2u);
+}
+
+TEST_F(LogTest, ValuesKeepTheirTypes) {
+  auto run = Init(MakeSettings());
+  const int64_t exact = int64_t{1} << 53;
+  EXPECT_TRUE(run.Log({{"true", true},
+                       {"false", false},
+                       {"int", exact},
+                       {"negative int", -exact},
+                       {"size", size_t{3}},
+                       {"float", 1.5f},
+                       {"large", exact + 1},
+                       {"negative", std::numeric_limits<int64_t>::min()},
+                       {"unsigned", std::numeric_limits<uint64_t>::max()},
+                       {"null", Value()},
+                       {"list", Value::List({1, 2.5, true, "a\"\n", Value()})},
+                       {"number in a value", Value(0.1)},
+                       {"text in a value", Value("text")},
+                       {"bool in a value", Value(true)}}));
+  const FileRow row = Ring().rows.at(0);
+  EXPECT_THAT(row.values,
+              ElementsAre(Pair("int", 0x1p53), Pair("negative int", -0x1p53), Pair("size", 3),
+                          Pair("float", 1.5), Pair("number in a value", 0.1)));
+  EXPECT_THAT(row.texts, ElementsAre(Pair("text in a value", "text")));
+  EXPECT_THAT(row.json,
+              UnorderedElementsAre(Pair("true", "true"), Pair("false", "false"),
+                                   Pair("large", "9007199254740993"),
+                                   Pair("negative", "-9223372036854775808"),
+                                   Pair("unsigned", "18446744073709551615"), Pair("null", "null"),
+                                   Pair("list", R"([1,2.5,true,"a\"\u000a",null])"),
+                                   Pair("bool in a value", "true")));
+}
+
+TEST_F(LogTest, ObjectsAreJson) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(
+      run.Log({{"nest", Value::Object({{"a", 1},
+                                       {"b", Value::Object({{"nan", NAN}, {"up", INFINITY}})},
+                                       {"a", -INFINITY},
+                                       {"tenth", 0.1},
+                                       {"third", 1.0 / 3},
+                                       {"huge", 1e300},
+                                       {"", std::numeric_limits<uint64_t>::max()}})}}));
+  EXPECT_EQ(Ring().rows.at(0).json.at("nest"),
+            R"({"b":{"nan":NaN,"up":Infinity},"a":-Infinity,"tenth":0.1,)"
+            R"("third":0.3333333333333333,"huge":1e+300,"":18446744073709551615})");
+}
+
+TEST_F(LogTest, LastOfAllTypesWins) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", true}, {"a", "text"}, {"b", 1}, {"b", Value()}}));
+  const FileRow row = Ring().rows.at(0);
+  EXPECT_THAT(row.values, IsEmpty());
+  EXPECT_THAT(row.texts, ElementsAre(Pair("a", "text")));
+  EXPECT_THAT(row.json, ElementsAre(Pair("b", "null")));
 }
 
 TEST_F(LogTest, RefusedRowKeepsOpenStep) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
   auto run = Init(settings);
-  EXPECT_FALSE(run.Log({{"", 1}}));
-  EXPECT_FALSE(run.Log({{"", 1}}, 7));
-  EXPECT_FALSE(run.Log({{"text", std::string(64 << 10, 'x')}}));
+  const RowHandle none;
+  EXPECT_FALSE(run.Log(none, {}));
+  EXPECT_FALSE(run.Log(none, {}, 7));
+  const std::string text(20'000, 'x');
+  EXPECT_FALSE(run.Log({{"text", text}, {"other", text}}));
   EXPECT_TRUE(run.Log({{"a", 1}}));
-  EXPECT_FALSE(run.Log({{"", 1}}, 1));
+  EXPECT_FALSE(run.Log(none, {}, 1));
   EXPECT_FALSE(run.Log({{"new", 1}}, 0));  // that step is closed
   EXPECT_TRUE(run.Log({{"a", 2}}, 1));
   EXPECT_TRUE(run.Log({{"a", 3}}));
@@ -315,22 +409,62 @@ TEST_F(LogTest, LogNeverWaitsForALock) {
 TEST_F(LogTest, RefusesHandlesThatReferToNothing) {
   auto run = Init(MakeSettings());
   EXPECT_FALSE(run.Log(RowHandle(), Span<const double>()));
-  const HandleValue none[] = {{MetricHandle(), 1}};
-  EXPECT_FALSE(run.Log(none));
+  EXPECT_FALSE(run.Log(run.Row(Span<const std::string_view>()), Span<const double>()));
   const double one[] = {1};
   EXPECT_FALSE(run.Log(run.Row({"a", "b"}), one));
   EXPECT_FALSE(run.Log(run.Row({"a", "a"}), one));
-  EXPECT_FALSE(run.Log(run.Row({"_a"}), one));
+  EXPECT_FALSE(run.Log(run.Row({"a", "_step"}), one));
   EXPECT_EQ(run.stats().lost_invalid, 5u);
+}
+
+TEST_F(LogTest, HandlesLeaveOutKeysThatCannotBeLogged) {
+  auto run = Init(MakeSettings());
+  const MetricHandle none = run.MetricKey("_step");
+  EXPECT_THAT(run.stats().last_error, HasSubstr("_step is reserved"));
+  const RowHandle row = run.Row({"", "a", "_wandb", "b", "a"});
+  EXPECT_THAT(run.stats().last_error, HasSubstr("_wandb is reserved"));
+  const HandleValue by_metric[] = {{run.MetricKey("a"), 1}, {none, 2}, {run.MetricKey("b"), 3}};
+  const double by_row[] = {1, 2, 3, 4, 5};
+  for (int i = 0; i < 2; ++i) {  // the second time with known shapes
+    EXPECT_TRUE(run.Log(by_metric));
+    EXPECT_TRUE(run.Log(row, by_row));
+  }
+  EXPECT_EQ(run.stats().lost_values, 6u);
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(4));
+  for (size_t i : {0u, 2u}) {
+    EXPECT_THAT(ring.rows[i].values, ElementsAre(Pair("a", 1), Pair("b", 3)));
+    EXPECT_THAT(ring.rows[i + 1].values, ElementsAre(Pair("b", 4), Pair("a", 5)));
+  }
+  const double one[] = {1};
+  EXPECT_TRUE(run.Log(run.Row({"_step"}), one));
+  EXPECT_THAT(Ring().rows.back().values, IsEmpty());
+}
+
+TEST_F(LogTest, LeavesOutTextOverHalfTheRing) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = Settings().spool_bytes;
+  auto run = Init(settings);
+  const std::string text(25 << 20, 'x');
+  EXPECT_TRUE(run.Log({{"a", 1}, {"text", text}, {"flag", true}}));
+  EXPECT_EQ(run.stats().lost_values, 1u);
+  EXPECT_EQ(run.stats().lost_too_large, 0u);
+  EXPECT_THAT(run.stats().last_error,
+              HasSubstr("the value of text has 26214400 bytes, more than half of the spool"));
+  const FileRow row = Ring().rows.at(0);
+  EXPECT_THAT(row.values, ElementsAre(Pair("a", 1)));
+  EXPECT_THAT(row.texts, IsEmpty());
+  EXPECT_THAT(row.json, SizeIs(1));
 }
 
 TEST_F(LogTest, RefusesRowOverHalfTheRing) {
   Settings settings = MakeSettings();
   settings.spool_bytes = Settings().spool_bytes;
   auto run = Init(settings);
-  const std::string text(25 << 20, 'x');
-  EXPECT_FALSE(run.Log({{"a", 1}, {"text", text}}));
+  const std::string text(3 << 20, 'x');
+  EXPECT_FALSE(run.Log({{"a", 1}, {"text", text}, {"other", text}}));
   EXPECT_EQ(run.stats().lost_too_large, 1u);
+  EXPECT_EQ(run.stats().lost_values, 0u);
   EXPECT_THAT(run.stats().last_error, HasSubstr("half of the spool"));
   EXPECT_TRUE(run.Log({{"a", 1}}));
 }
@@ -349,7 +483,7 @@ TEST_F(LogTest, LaterThreadTakesEquallyLargeRows) {
     EXPECT_TRUE(run.Log({{"a", 2}, {"text", text}}, 5));
     EXPECT_TRUE(run.Log({{"a", 3}}, 6));
     EXPECT_FALSE(run.Log({{"a", 4}}, 5));
-    EXPECT_FALSE(run.Log({{"a", 5}, {"text", std::string(5 << 20, 'x')}}));
+    EXPECT_FALSE(run.Log({{"a", 5}, {"text", text}, {"other", text}}));
   }).join();
   EXPECT_EQ(run.stats().lost_too_large, 1u);
   EXPECT_EQ(run.stats().lost_step_behind, 2u);
@@ -479,8 +613,8 @@ TEST_F(LogTest, IntegersKeepTheirSignAndSize) {
                           {"small", static_cast<int8_t>(-1)}}));
   const RingFile ring = Ring();
   const auto value = [&](int i) { return ring.items.at(0).config().fields(i).value(); };
-  EXPECT_EQ(value(0).number(), 0x1p64);
-  EXPECT_EQ(value(1).number(), 0x1p63);
+  EXPECT_EQ(value(0).unsigned_integer(), kMost);
+  EXPECT_EQ(value(1).unsigned_integer(), uint64_t{1} << 63);
   EXPECT_EQ(value(2).integer(), kMostSigned);
   EXPECT_EQ(value(3).integer(), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(value(4).integer(), -1);

@@ -27,6 +27,7 @@ struct FileRow {
   bool commits;
   std::vector<std::pair<std::string, double>> values;
   std::map<std::string, std::string> texts;
+  std::map<std::string, std::string> json;  // values that are JSON text
 };
 
 struct RingFile {
@@ -35,6 +36,7 @@ struct RingFile {
   std::vector<v1::Item> items;
   uint64_t published_rows = 0;
   uint64_t lost_ring_full = 0;
+  uint64_t lost_values = 0;
   bool finished = false;
   bool by_destructor = false;
   int32_t exit_code = 0;
@@ -80,6 +82,7 @@ inline RingFile ReadRing(const std::string& path) {
   const uint64_t head = u64(64), tail = u64(128);
   ring.published_rows = u64(72);
   ring.lost_ring_full = u64(80);
+  ring.lost_values = u64(208);
   ring.finished = u32(192) == 1 || u32(192) == 2;
   ring.by_destructor = u32(192) == 2;
   ring.exit_code = static_cast<int32_t>(u32(196));
@@ -100,7 +103,8 @@ inline RingFile ReadRing(const std::string& path) {
         key += 4 + u32(key);
       }
     } else if (kind == 2) {
-      FileRow row{u64(at + 16), static_cast<int64_t>(u64(at + 24)), (u16(at + 6) & 1) != 0, {}, {}};
+      FileRow row{
+          u64(at + 16), static_cast<int64_t>(u64(at + 24)), (u16(at + 6) & 1) != 0, {}, {}, {}};
       const uint32_t shape = u32(at + 8), count = u32(at + 12);
       if (count != (shape == 0 ? 0 : shapes[shape].size())) ring.error = "a row is torn";
       for (uint32_t i = 0; i < count && ring.error.empty(); ++i) {
@@ -110,8 +114,9 @@ inline RingFile ReadRing(const std::string& path) {
       }
       size_t text = at + 48 + 8 * count;
       for (uint32_t i = 0; i < u32(at + 44); ++i) {
-        const uint32_t key = u32(text), value = u32(text + 4);
-        row.texts[bytes.substr(text + 8, key)] = bytes.substr(text + 8 + key, value);
+        const uint32_t key = u16(text), value = u32(text + 4);
+        (u16(text + 2) == 0 ? row.texts : row.json)[bytes.substr(text + 8, key)] =
+            bytes.substr(text + 8 + key, value);
         text += 8 + key + value;
       }
       if (!ring.rows.empty() && row.seq != ring.rows.back().seq + 1) ring.error = "a gap in seq";

@@ -33,6 +33,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -167,7 +168,7 @@ TEST_F(StreamTest, RowsArriveWithAllFields) {
   const int64_t before = unix_us();
   EXPECT_TRUE(run.Log({{"loss", 0.5}, {"lr", 1}, {"note", "warm"}}, 3));
   EXPECT_TRUE(run.Log({{"loss", 0.25}}));
-  EXPECT_TRUE(run.Log({{"only", "text"}}));
+  EXPECT_TRUE(run.Log({{"only", "text"}, {"flag", true}}));
   const int64_t after = unix_us();
   EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
 
@@ -182,6 +183,7 @@ TEST_F(StreamTest, RowsArriveWithAllFields) {
   EXPECT_EQ(rows[2].step, 4);
   EXPECT_THAT(rows[2].values, IsEmpty());
   EXPECT_THAT(rows[2].texts, ElementsAre(Pair("only", "text")));
+  EXPECT_THAT(rows[2].json, ElementsAre(Pair("flag", "true")));
   // in us; a few milliseconds suffice to measure the counter's rate
   constexpr int64_t kClockError = 50000;
   EXPECT_GE(rows[0].time_us, before - kClockError);
@@ -200,7 +202,8 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
     auto run = Init(telling);
     EXPECT_EQ(run.stats().last_error, "") << "a hint is no mistake";
     EXPECT_TRUE(run.Log({{"loss", 0.5}}));
-    EXPECT_FALSE(run.Log({{"", 0.5}}));
+    EXPECT_TRUE(run.Log({{"", 0.5}}));
+    EXPECT_FALSE(run.Log(RowHandle(), {}));
 // TSan ends a forked child that starts a thread. Clang 14's ASan does not hold its allocator's locks
 // over a fork, so the child of a process with threads may wait for one forever.
 #if !defined(ABSL_HAVE_THREAD_SANITIZER) && !defined(ABSL_HAVE_ADDRESS_SANITIZER)
@@ -218,16 +221,19 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
     EXPECT_THAT(Lines().back(), HasSubstr("run job: "));
     EXPECT_THAT(Lines(),
                 UnorderedElementsAre(HasSubstr("has a ?, which stands for itself"),
-                                     HasSubstr("run job (main, 1 rank)"),
-                                     "1 row refused so far: a key is empty",
-                                     "run job: 1 row of this rank is durable; 1 row refused: "
-                                     "a key is empty"));
+                                     HasSubstr("run job (main, 1 rank)"), HasSubstr("run job: all"),
+                                     "a value was left out of its row: a key or a MetricHandle "
+                                     "is empty",
+                                     HasSubstr("1 row refused so far: an empty RowHandle")));
+    EXPECT_THAT(Lines().back(), AllOf(HasSubstr("all 2 rows of this rank are durable; 1 row "
+                                                "refused: an empty RowHandle"),
+                                      HasSubstr("; 1 value left out of rows: a key or")));
   }
   Settings quiet = TellingSettings();
   quiet.quiet = true;
   auto run = Init(quiet);
   EXPECT_EQ(run.Finish(), FlushResult::kDurable);
-  EXPECT_THAT(Lines(), SizeIs(4));
+  EXPECT_THAT(Lines(), SizeIs(5));
 }
 
 // Also not the rows of rings that the parent has dropped.

@@ -271,6 +271,30 @@ TEST_F(UserMessagesTest, ReportsRefusedRowsWithReasons) {
                   "of its thread (8); the spool is damaged (1)"));
 }
 
+TEST_F(UserMessagesTest, PrintsEachReasonForLeftOutValuesOnce) {
+  UserMessages messages = Make();
+  UserMessages::Facts facts;
+  facts.stats.lost_values = 1;
+  facts.left_out = {"the key _step is reserved"};
+  EXPECT_THAT(Said(messages, facts),
+              ElementsAre("a value was left out of its row: the key _step is reserved"));
+  facts.stats.lost_values = 500;
+  now_ += UserMessages::kAgain;
+  EXPECT_THAT(Said(messages, facts), IsEmpty());
+  facts.left_out.push_back("a key is not UTF-8");
+  EXPECT_THAT(Said(messages, facts),
+              ElementsAre("a value was left out of its row: a key is not UTF-8"));
+}
+
+TEST_F(UserMessagesTest, TheLastLineCountsLeftOutValues) {
+  UserMessages messages = Make(Job(/*rank=*/1));
+  UserMessages::Facts facts = Ended(UserMessages::Facts::End::kDurable);
+  facts.stats.lost_values = 2;
+  EXPECT_THAT(Said(messages, facts),
+              ElementsAre("run job: all 100 rows of this rank are durable; 2 values left out of "
+                          "rows"));
+}
+
 TEST_F(UserMessagesTest, PrintsSpoolNoticeOnce) {
   UserMessages messages = Make();
   UserMessages::Facts facts;

@@ -49,9 +49,11 @@ TEST(WriteResultTest, EachReasonHasMembersOfOneName) {
 
 TEST(WriteResultTest, TakenRowIsNoLoss) {
   const auto spool = std::make_unique<v1::SpoolHeader>();
-  CountLoss(WriteResult::kTaken, *spool);
-  EXPECT_EQ(LostRows(*spool), 0u);
-  EXPECT_STREQ(RefusalReason(WriteResult::kTaken), "");
+  for (WriteResult taken : {WriteResult::kTaken, WriteResult::kTakenInPart}) {
+    CountLoss(taken, *spool);
+    EXPECT_EQ(LostRows(*spool), 0u);
+    EXPECT_STREQ(RefusalReason(taken), "");
+  }
 }
 
 }  // namespace

@@ -129,13 +129,15 @@ void Blobs(const std::string& dir) {
     Write(dir, name, static_cast<char>(kind) + blob.substr(0, blob.size() - 4));
   };
   model::Batch batch{.first = 5, .last = 6, .blocks = {}};
-  batch.blocks.push_back({.shape = 1,
-                          .commits = true,
-                          .offsets = {0, 1},
-                          .steps = {1, 2},
-                          .times_us = {10, 20},
-                          .values = {0.5, 1, 2, 3},
-                          .texts = {{.row = 1, .key = "k", .value = "v"}}});
+  batch.blocks.push_back(
+      {.shape = 1,
+       .commits = true,
+       .offsets = {0, 1},
+       .steps = {1, 2},
+       .times_us = {10, 20},
+       .values = {0.5, 1, 2, 3},
+       .texts = {{.row = 1, .key = "k", .value = "v"},
+                 {.row = 1, .key = "m", .value = "{\"a\":[true]}", .json = true}}});
   std::string blob;
   storage::EncodeBatch(batch, blob);
   write("batch", 0, blob);

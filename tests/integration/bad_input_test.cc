@@ -127,8 +127,8 @@ TEST(BadRowsTest, AreCountedWhileOthersAreDelivered) {
   ChildProcess rank({BAD_ROWS_RANK}, options);
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_EQ(rank.Output(),
-            "first 1\nnan 1\nbehind 0\nempty key 0\nreserved key 0\nkey that is not UTF-8 0\n"
-            "long key 0\n100000 metrics 1\n25 MB 1\nover half of the spool 0\nlast 1\n");
+            "first 1\nnan 1\nbehind 0\nempty handle 0\nonly bad keys 1\n"
+            "100000 metrics 1\n25 MB 1\nover half of the spool 0\nlast 1\n");
   ASSERT_TRUE(wandb.WaitFor(
       [](const std::map<std::string, FakeWandb::Run>& runs) {
         return runs.count("job") != 0 && runs.at("job").complete;
@@ -152,15 +152,16 @@ TEST(BadRowsTest, AreCountedWhileOthersAreDelivered) {
   };
   const json status = command("status");
   EXPECT_EQ(status["lost"]["step_behind"], 1);
-  EXPECT_EQ(status["lost"]["invalid"], 4);
+  EXPECT_EQ(status["lost"]["invalid"], 1);
+  EXPECT_EQ(status["lost"]["values"], 3);
   EXPECT_EQ(status["lost"]["too_large"], 1);
   EXPECT_EQ(status["lost"]["ring_full"], 0);
   const json runs = command("runs");
-  EXPECT_EQ(runs[0]["ranks"][0]["rows"], 5);
-  EXPECT_EQ(runs[0]["ranks"][0]["lost"], 6);
+  EXPECT_EQ(runs[0]["ranks"][0]["rows"], 6) << "one has no metrics, so the run has 5";
+  EXPECT_EQ(runs[0]["ranks"][0]["lost"], 3);
   EXPECT_EQ(runs[0]["ranks"][0]["losses"], status["lost"]);
   EXPECT_EQ(runs[0]["destinations"][0]["refused_rows"], 1) << "the 25 MB row, at W&B";
-  EXPECT_EQ(ParseExtendedJson(run.summary)["ranklog/rows_lost"], 7) << "those six and that one";
+  EXPECT_EQ(ParseExtendedJson(run.summary)["ranklog/rows_lost"], 4) << "those three and that one";
 }
 
 }  // namespace

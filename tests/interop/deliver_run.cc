@@ -60,6 +60,18 @@ model::Batch Row(int i) {
   if (step) block.values.push_back(2.0 * i);
   if (val) block.values.push_back(i != 20 ? 2.0 - i / 100.0 : std::nan(""));
   if (i == 30) block.texts = {{0, "note", "half \"way\" \\ there\n"}};
+  if (i == 31) {
+    block.texts = {{0, "flag", "true", true},
+                   {0, "large", "9007199254740993", true},
+                   {0, "least", "-9223372036854775808", true},
+                   {0, "null", "null", true},
+                   {0, "_custom", "1", true}};
+  }
+  if (i == 32) {
+    block.texts = {
+        {0, "nested", R"({"a":{"b":true,"nan":NaN},"list":[1,2.5,"x",null]})", /*json=*/true}};
+  }
+  if (i == 33) block.texts = {{0, "nested", R"({"c":2})", true}};
   if (i == 43) block.texts = {{0, "global_step", "a text"}};
   return batch;
 }
@@ -80,8 +92,11 @@ absl::StatusOr<model::Run> Fill(const std::string& dir, const model::Session& se
       .run_id = session.stream.job_id, .name = "twin", .primary = true};
   ASSIGN_OR_RETURN(const model::Stream stream, store->Attach(session, assignment, kStartUs));
   model::Item update;
-  update.object = {
-      {"lr", 0.001}, {"layers", 4}, {"opt", {{"name", "adam"}, {"betas", {0.9, 0.95}}}}};
+  update.object = {{"flag", true},
+                   {"large", 9007199254740993},
+                   {"lr", 0.001},
+                   {"layers", 4},
+                   {"opt", {{"name", "adam"}, {"betas", {0.9, 0.95}}}}};
   RETURN_IF_ERROR(testing::AppendItem(*store, stream.id, update, kStartUs));
   for (const model::MetricDefinition& metric :
        {Metric("global_step", "", {}), Metric("train/*", "global_step", {}),

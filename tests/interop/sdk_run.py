@@ -14,7 +14,7 @@ run = wandb.init(
     job_type="train",
     tags=["a", "b"],
     notes="two of a kind",
-    config={"lr": 0.001, "layers": 4, "opt": {"name": "adam", "betas": [0.9, 0.95]}},
+    config={"flag": True, "large": 2**53 + 1, "lr": 0.001, "layers": 4, "opt": {"name": "adam", "betas": [0.9, 0.95]}},
     settings=wandb.Settings(console="off", x_disable_stats=True, x_disable_meta=True, disable_git=True),
 )
 run.define_metric("global_step")
@@ -26,6 +26,10 @@ for i in range(rows):
         row["val/loss"] = 2.0 - i / 100 if i != 20 else float("nan")
     if i == 30:
         row["note"] = 'half "way" \\ there\n'
+    if i == 31:
+        row |= {"flag": True, "large": 2**53 + 1, "least": -(2**63), "null": None, "_custom": 1}
+    if i in (32, 33):
+        row["nested"] = {"a": {"b": True, "nan": float("nan")}, "list": [1, 2.5, "x", None]} if i == 32 else {"c": 2}
     if i == 35:
         run.define_metric("lr", summary="max")  # also for earlier rows
     if i == 40:

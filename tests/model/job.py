@@ -70,8 +70,8 @@ class Maker:
             keys.append("note")
         if self.rng.random() < 0.03:
             keys.append(keys[0])
-        if self.rng.random() < 0.02:
-            keys[0] = "_reserved"
+        if self.rng.random() < 0.02 and len(keys) > 1:  # a step without metrics has no row
+            keys[0] = "_step"
         return [[key, self.value(key)] for key in keys]
 
     def log(self, rank, who):

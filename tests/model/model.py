@@ -81,7 +81,7 @@ class Model:
         self.rings = []
         self.updates = []
         self.definitions = {}
-        self.losses = {rank: {"invalid": 0, "step_behind": 0} for rank in range(job["ranks"])}
+        self.losses = {rank: {"values": 0, "step_behind": 0} for rank in range(job["ranks"])}
         self.calls = 0
         self.last_steps = {}  # last step of each run at the end of the last attempt, by primary rank
 
@@ -167,11 +167,6 @@ class Model:
         if step < ring.least:
             self.losses[process.rank]["step_behind"] += 1
             return False
-        # value.h: "A key has 1 to 1024 bytes of UTF-8, and does not start with "_""; run.h: "false  the row was refused; stats()
-        # counts it by reason"; "A refused row changes only its counter."
-        if any(key.startswith("_") for key, _ in act["row"]):
-            self.losses[process.rank]["invalid"] += 1
-            return False
         ring.least = step if "step" in act else step + 1
         is_behind = step < process.open
         if "step" not in act or step >= process.open:
@@ -179,6 +174,10 @@ class Model:
             process.open_has_rows = "step" in act
         values = {}
         for key, value in act["row"]:
+            # value.h: "these keys cannot be logged"; run.h: "A value that cannot be logged is left out, and the rest of the row is logged".
+            if key == "_step":
+                self.losses[process.rank]["values"] += 1
+                continue
             values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last value of a key counts
         row = Row(len(ring.rows) + 1, step, values, self.calls, ring)
         # run.h: "If a thread logs nothing while others continue, its steps wait for one second."

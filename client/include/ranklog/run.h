@@ -24,7 +24,8 @@ struct Stats {
   // Rows that Log() refused, by reason.
   // The spool was full: no daemon ran for minutes, or spool_bytes is too small.
   uint64_t lost_ring_full = 0;
-  // A key or a value cannot be logged, or a signal handler called Log() during another call.
+  // A row handle is empty or got another number of values, a row has too many keys (see Log()), a
+  // step is above 2^53, or a signal handler called Log() during another call.
   uint64_t lost_invalid = 0;
   uint64_t lost_step_behind = 0;   // the step was below the last one of its thread, or closed by it
   uint64_t lost_too_large = 0;     // the row was larger than half of the spool
@@ -34,11 +35,16 @@ struct Stats {
   // cannot be sent. When the process has ended, the daemon takes the rows that it can still read.
   uint64_t lost_damaged = 0;
 
+  // Values that were left out of rows that Log() took, because the key or the value cannot be
+  // logged.
+  uint64_t lost_values = 0;
+
   // Calls of Config(), Summary() and DefineMetric() that the daemon has not yet acknowledged.
   uint64_t updates_pending = 0;
   uint64_t updates_refused = 0;  // such calls that returned false
   bool connected = false;        // a daemon answers, and rows do not wait for it for more than 3 s
-  // The reason why a row was last refused, why no daemon answers, or what is wrong with this start.
+  // The reason why a row was last refused or a value was left out, why no daemon answers, or what is
+  // wrong with this start.
   // A start is wrong if Settings::resume does not allow it, another process has this rank, or
   // another run has the id. Empty if all is well.
   std::string last_error;
@@ -135,7 +141,12 @@ class RANKLOG_EXPORT Run {
   //   false  the row was refused; stats() counts it by reason
   //
   // Never waits. Makes no system call, except at a thread's first row, at its first large row (see
-  // Settings::spool_bytes), and for an invalid row. Allocates only at the first row of a shape.
+  // Settings::spool_bytes), and for an invalid row or value. Allocates only at the first row of a
+  // shape, and for lists and objects.
+  //
+  // A value that cannot be logged is left out, and the rest of the row is logged; stats() counts
+  // such values. The reasons: the key is not as Metric describes; a text is not UTF-8; a value has
+  // more than kMaxValueDepth levels, or takes more than half of the spool alone.
   //
   // A refused row changes only its counter. Later rows without a step get the same steps as without
   // it. So give the steps if the rows of several ranks must have equal steps.
@@ -153,8 +164,8 @@ class RANKLOG_EXPORT Run {
   // has given. It also closes that step: the next row without a step takes the next one.
   //
   // A key may have several values at one step, in one row or in several. The last value counts,
-  // whether it is a number or a string. A row without metrics has the same effects on steps, and
-  // counts as logged. If a step has no metrics at all, the run has no row for it.
+  // whatever its type. A row without metrics has the same effects on steps, and counts as logged.
+  // If a step has no metrics at all, the run has no row for it.
   //
   // The threads of a process and its forked children share the open step. A new process counts from
   // step 0. It may also continue a run (Settings::resume, or a restart by the launcher). Then the
@@ -183,7 +194,7 @@ class RANKLOG_EXPORT Run {
   bool Log(Span<const Metric> row, int64_t step) noexcept;
 
   // Like Log() above, with keys that MetricKey() has checked. 1.4 times cheaper than strings for 10
-  // values.
+  // values. For a key that cannot be logged, MetricKey() returns an empty handle.
   MetricHandle MetricKey(std::string_view key) noexcept;
   bool Log(Span<const HandleValue> row) noexcept;
   bool Log(Span<const HandleValue> row, int64_t step) noexcept;

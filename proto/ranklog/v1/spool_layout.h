@@ -91,6 +91,9 @@ struct SpoolHeader {
 
   // Written by the threads that call Config(), Summary() and DefineMetric().
   std::atomic<uint64_t> lost_items;  // refused
+
+  // Written by the thread that logs, seldom.
+  std::atomic<uint64_t> lost_values;  // left out of rows that were written
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&
@@ -116,8 +119,7 @@ struct RecordHeader {
   uint16_t flags;
 };
 
-// Followed by value_count doubles, then text_bytes bytes: per text a u32 key length, a u32 value
-// length, the key, the value.
+// Followed by value_count doubles, then text_bytes bytes: per text a TextHeader, the key, the value.
 struct RowRecord {
   RecordHeader header;
   uint32_t shape;  // 0: no numbers
@@ -129,6 +131,16 @@ struct RowRecord {
   uint32_t text_count;
 };
 static_assert(sizeof(RowRecord) == 48);
+
+// A value of a row that is not a double.
+struct TextHeader {
+  uint16_t key_bytes;
+  uint16_t json;  // 1: the value is JSON text (proto/README.md); 0: it is a string
+  uint32_t value_bytes;
+
+  size_t bytes() const { return sizeof *this + key_bytes + value_bytes; }
+};
+static_assert(sizeof(TextHeader) == 8);
 
 // Followed by key_count entries: u32 length, bytes. Padded only at the end.
 struct ShapeRecord {

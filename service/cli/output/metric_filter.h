@@ -35,7 +35,7 @@ class MetricFilter {
       block.values.push_back(row.values()[i]);
     }
     for (const model::Text& text : row.texts()) {
-      if (Wants(text.key)) block.texts.push_back({0, text.key, text.value});
+      if (Wants(text.key)) block.texts.push_back({0, text.key, text.value, text.json});
     }
     if (keys.empty() && block.texts.empty()) return absl::OkStatus();
     return visitor({row.owner, row.position, block, 0, keys});

@@ -58,7 +58,11 @@ class JsonFormat : public RowWriter {
       first = false;
       deliver::AppendString(View(text.key), out);
       out->push_back(':');
-      deliver::AppendString(View(text.value), out);
+      if (text.json) {
+        out->append(text.value);
+      } else {
+        deliver::AppendString(View(text.value), out);
+      }
     }
   }
 

@@ -1,5 +1,7 @@
 #include "service/deliver/wandb/document_diff.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,13 +13,17 @@ namespace {
 
 using nlohmann::json;
 
+// The members that the delivery or the server makes.
+constexpr absl::string_view kNotCompared[] = {"_step", "_timestamp", "_runtime", "_wandb"};
+
 // The keys to compare; empty if the document is not an object.
 json Members(absl::string_view text, const DocumentOptions& options) {
   const json document = ParseServerJson(text);
   json members = json::object();
   if (!document.is_object()) return members;
   for (const auto& [key, value] : document.items()) {
-    if (key.rfind('_', 0) == 0 || options.free.count(key) != 0) continue;
+    const bool own = std::count(std::begin(kNotCompared), std::end(kNotCompared), key) > 0;
+    if (own || options.free.count(key) != 0) continue;
     const bool unwrap = options.wrapped && value.is_object() && value.contains("value");
     members[key] = unwrap ? value["value"] : value;
   }
@@ -50,7 +56,7 @@ DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
   }
   if (options.shared) return diff;
   for (const auto& [key, value] : found.items()) {
-    if (sent.contains(key)) continue;
+    if (sent.contains(key) || key.rfind('_', 0) == 0) continue;
     Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(value), ", but was not sent"),
          &diff.unexpected, &diff);
   }

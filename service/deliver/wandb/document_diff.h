@@ -32,8 +32,8 @@ struct DocumentOptions {
   std::set<std::string> free;  // keys that are not compared
 };
 
-// Compares keys and values of two JSON objects, given as text. Keys with a leading underscore are
-// not compared, because servers add and change such keys.
+// Compares keys and values of two JSON objects, given as text. Servers change _step, _timestamp,
+// _runtime and _wandb, and may add other keys with a leading underscore.
 DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
                               const DocumentOptions& options);
 

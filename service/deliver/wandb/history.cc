@@ -189,6 +189,10 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
           std::end(kOwnKeys)) {
         return;
       }
+      if (text.json) {
+        bytes += AppendMember(text.key, text.value, out);
+        return;
+      }
       std::string quoted;
       AppendString(text.value, &quoted);
       bytes += AppendMember(text.key, quoted, out);
@@ -237,7 +241,8 @@ model::Batch Slice(const model::Batch& batch, uint64_t first, uint64_t last) {
       const uint64_t position = batch.first + block.offsets[row];
       if (position < first || position > last) continue;
       ForEachText(block, row, [&](const model::Text& text) {
-        part.texts.push_back({static_cast<uint32_t>(part.rows()), text.key, text.value});
+        part.texts.push_back(text);
+        part.texts.back().row = static_cast<uint32_t>(part.rows());
       });
       part.offsets.push_back(static_cast<uint32_t>(position - first));
       part.steps.push_back(block.steps[row]);

@@ -72,6 +72,7 @@ struct RunRow {
   int64_t time_us = 0;
   std::vector<std::pair<std::string, double>> numbers;
   std::map<std::string, std::string> texts;
+  std::map<std::string, std::string> json;  // values that are JSON text
 
   double operator[](const std::string& key) const {
     for (const auto& [name, value] : numbers) {
@@ -135,7 +136,7 @@ struct StoredRun {
         out.numbers.emplace_back(shapes[block.shape][i], block.values[row * block.width() + i]);
       }
       for (const model::Text& text : block.texts) {
-        if (text.row == row) out.texts[text.key] = text.value;
+        if (text.row == row) (text.json ? out.json : out.texts)[text.key] = text.value;
       }
     });
     *next = batch.last + 1;

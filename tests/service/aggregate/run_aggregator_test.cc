@@ -130,6 +130,21 @@ TEST_F(RunAggregatorTest, LaterOfTextAndNumberWins) {
   EXPECT_THAT(rows[1].texts, IsEmpty());
 }
 
+TEST_F(RunAggregatorTest, TypedValuesKeepTheirType) {
+  Start();
+  Join(kPrimary, 0, true);
+  model::Batch batch =
+      BatchOf(1, {{.step = 1, .values = {1}, .texts = {{"flag", "true"}, {"note", "true"}}}});
+  batch.blocks[0].texts[0].json = true;
+  aggregator_->AddRows(kPrimary, batch);
+  End(kPrimary);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].texts,
+              ElementsAre(std::pair<const std::string, std::string>("note", "true")));
+  EXPECT_THAT(rows[0].json, ElementsAre(std::pair<const std::string, std::string>("flag", "true")));
+}
+
 // Threads and forked children have their own streams.
 TEST_F(RunAggregatorTest, LaterRowWinsAcrossStreams) {
   StartTwo();

@@ -149,5 +149,46 @@ TEST_F(RunSummaryTest, TextsCountAsLatest) {
   EXPECT_EQ(Shown("state"), 4.0);
 }
 
+TEST_F(RunSummaryTest, TypedValuesCountAsLatest) {
+  const auto add = [&](int64_t step, const std::string& json) {
+    model::Batch batch = BatchOf(0, {RankRow{.step = step, .shape = 0, .texts = {{"v", json}}}});
+    batch.blocks[0].texts[0].json = true;
+    summary_.Add(batch, {{}});
+  };
+  add(1, "true");
+  EXPECT_EQ(Shown("v"), true);
+  add(2, "9007199254740993");
+  EXPECT_EQ(Shown("v"), int64_t{9007199254740993});
+  add(3, "null");
+  EXPECT_EQ(Shown("v"), int64_t{9007199254740993});
+  summary_.AddValue("v", 4, 4);
+  EXPECT_EQ(Shown("v"), 4.0);
+}
+
+TEST_F(RunSummaryTest, NullHasNoEntry) {
+  model::Batch batch = BatchOf(0, {RankRow{.step = 1, .shape = 0, .texts = {{"v", "null"}}}});
+  batch.blocks[0].texts[0].json = true;
+  summary_.Add(batch, {{}});
+  EXPECT_FALSE(summary_.ToJson().contains("v"));
+}
+
+// As in W&B's package.
+TEST_F(RunSummaryTest, ObjectsKeepEarlierMembers) {
+  const auto add = [&](int64_t step, const std::string& json) {
+    model::Batch batch = BatchOf(0, {RankRow{.step = step, .shape = 0, .texts = {{"v", json}}}});
+    batch.blocks[0].texts[0].json = true;
+    summary_.Add(batch, {{}});
+  };
+  add(1, R"({"a":1,"b":{"c":1,"d":[1]}})");
+  add(2, R"({"a":2,"b":{"d":[2]},"e":true})");
+  EXPECT_EQ(Shown("v").dump(), R"({"a":2,"b":{"c":1,"d":[2]},"e":true})");
+  add(3, R"({"a":null,"b":{"c":null,"d":{}},"g":{"h":null}})");
+  EXPECT_EQ(Shown("v").dump(), R"({"a":2,"b":{"c":1,"d":[2]},"e":true})");
+  add(3, "7");
+  EXPECT_EQ(Shown("v"), 7);
+  add(4, R"({"f":1})");
+  EXPECT_EQ(Shown("v").dump(), R"({"f":1})");
+}
+
 }  // namespace
 }  // namespace ranklog::aggregate

@@ -23,7 +23,7 @@ class RowWriterTest : public ::testing::Test {
     texts_.offsets = {2};
     texts_.steps = {12};
     texts_.times_us = {1700000002000000};
-    texts_.texts = {{0, "note", "alone"}};
+    texts_.texts = {{0, "note", "alone"}, {0, "m", R"({"a":[true,"x"]})", true}};
     stream_.key.rank = 3;
     stream_.key.incarnation = 0xC0FFEE;
   }
@@ -60,7 +60,7 @@ TEST_F(RowWriterTest, WritesRunRowAsJsonObject) {
             R"({"_step":11,"_timestamp":1700000001,"loss":NaN,"key \"q\",1":-Infinity,)"
             R"("note":"say \"hi\", then\ngo"})"
             "\n"
-            R"({"_step":12,"_timestamp":1700000002,"note":"alone"})"
+            R"({"_step":12,"_timestamp":1700000002,"note":"alone","m":{"a":[true,"x"]}})"
             "\n");
 }
 
@@ -73,15 +73,15 @@ TEST_F(RowWriterTest, WritesRankRowWithOrigin) {
 }
 
 TEST_F(RowWriterTest, CollectsColumnsByFirstAppearance) {
-  EXPECT_THAT(Columns(), ElementsAre("loss", "key \"q\",1", "note"));
+  EXPECT_THAT(Columns(), ElementsAre("loss", "key \"q\",1", "note", "m"));
 }
 
 TEST_F(RowWriterTest, WritesCsvWithEmptyMissingFields) {
   EXPECT_EQ(All(*NewCsvRowWriter(Columns(), /*raw=*/false), nullptr),
-            "_step,_timestamp,loss,\"key \"\"q\"\",1\",note\r\n"
-            "10,1700000000.25,0.1,3,\r\n"
-            "11,1700000001,NaN,-Infinity,\"say \"\"hi\"\", then\ngo\"\r\n"
-            "12,1700000002,,,alone\r\n");
+            "_step,_timestamp,loss,\"key \"\"q\"\",1\",note,m\r\n"
+            "10,1700000000.25,0.1,3,,\r\n"
+            "11,1700000001,NaN,-Infinity,\"say \"\"hi\"\", then\ngo\",\r\n"
+            "12,1700000002,,,alone,\"{\"\"a\"\":[true,\"\"x\"\"]}\"\r\n");
 }
 
 TEST_F(RowWriterTest, WritesRawCsvWithOrigin) {

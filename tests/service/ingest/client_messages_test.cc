@@ -30,6 +30,8 @@ class LossMessagesTest : public ::testing::Test {
     }
     ring_->lost_items = ++rows;
     message_.set_items(rows);
+    ring_->lost_values = ++rows;
+    message_.set_values(rows);
   }
 
   const std::unique_ptr<v1::SpoolHeader> ring_ = std::make_unique<v1::SpoolHeader>();
@@ -47,8 +49,8 @@ TEST_F(LossMessagesTest, DaemonReadsEveryReason) {
     ASSERT_TRUE(without.ParseFromString(bytes));
     EXPECT_NE(ToLosses(without), losses) << field;
   }
-  for (const model::LossReason& reason : model::kLossReasons) {
-    EXPECT_EQ(losses.*reason.rows != 0, reason.IsSetByRank()) << reason.name;
+  for (const model::LossCounter& counter : model::kLossCounters) {
+    EXPECT_EQ(losses.*counter.count != 0, counter.IsSetByRank()) << counter.name;
   }
 }
 

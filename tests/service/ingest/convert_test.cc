@@ -76,6 +76,27 @@ TEST(ConvertTest, InconsistentBatchesAreRefused) {
   EXPECT_THAT(ToBatch(batch), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(ConvertTest, TextsKeepTheirType) {
+  v1::Batch batch;
+  batch.set_first_seq(1);
+  batch.set_last_seq(1);
+  v1::Block* const block = batch.add_block();
+  block->add_seq_offset(0);
+  block->add_step_delta(0);
+  block->add_time_delta_us(0);
+  for (const bool json : {false, true}) {
+    v1::Text* const text = block->add_text();
+    text->set_key(json ? "json" : "text");
+    text->set_value("true");
+    text->set_json(json);
+  }
+  ASSERT_OK_AND_ASSIGN(const model::Batch converted, ToBatch(batch));
+  EXPECT_THAT(converted.blocks.at(0).texts,
+              ElementsAre(model::Text{0, "text", "true"}, model::Text{0, "json", "true", true}));
+  block->mutable_text(1)->set_value("tru");
+  EXPECT_THAT(ToBatch(batch), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
   v1::Item update;
   v1::Object* const config = update.mutable_config();
@@ -87,10 +108,12 @@ TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
   add("z")->set_integer(3);
   add("a")->set_number(3.0);
   add("flag")->set_flag(true);
+  add("large")->set_unsigned_integer(~uint64_t{0});
   add("null");
   add("list")->mutable_list()->add_values()->set_text("x");
   ASSERT_OK_AND_ASSIGN(const model::Item converted, ToItem(update));
-  EXPECT_EQ(converted.object.dump(), R"({"z":3,"a":3.0,"flag":true,"null":null,"list":["x"]})");
+  EXPECT_EQ(converted.object.dump(),
+            R"({"z":3,"a":3.0,"flag":true,"large":18446744073709551615,"null":null,"list":["x"]})");
   EXPECT_THAT(ToItem(v1::Item()), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

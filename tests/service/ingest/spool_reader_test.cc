@@ -89,6 +89,35 @@ TEST_F(SpoolReaderTest, ReadsEverythingTheRankLeft) {
   EXPECT_TRUE(part.empty());
 }
 
+// A row with only this text.
+void AddTextRow(Image& image, uint64_t seq, const std::string& value, uint16_t json) {
+  v1::RowRecord row = {};
+  row.seq = seq;
+  row.text_bytes = static_cast<uint32_t>(sizeof(v1::TextHeader) + 1 + value.size());
+  row.text_count = 1;
+  std::string body(reinterpret_cast<const char*>(&row) + sizeof(v1::RecordHeader),
+                   sizeof row - sizeof(v1::RecordHeader));
+  Put(&body, v1::TextHeader{1, json, static_cast<uint32_t>(value.size())});
+  image.Append(v1::RecordKind::kRow, 0, body + "k" + value);
+  image.header().rows = seq;
+}
+
+TEST_F(SpoolReaderTest, ReadsTypesOfTexts) {
+  AddTextRow(image_, 1, "true", 0);
+  AddTextRow(image_, 2, "true", 1);
+  image_.header().lost_values = 3;
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(const SpoolReader::Part part, reader.Next(1 << 20));
+  EXPECT_THAT(part.batch.blocks.at(0).texts,
+              ElementsAre(model::Text{0, "k", "true"}, model::Text{1, "k", "true", true}));
+  EXPECT_EQ(reader.losses().values, 3u);
+}
+
+TEST_F(SpoolReaderTest, TextThatIsNotJsonIsDamage) {
+  AddTextRow(image_, 1, "tru", 1);
+  EXPECT_THAT(ReadAll(), StatusIs(kDamaged));
+}
+
 TEST_F(SpoolReaderTest, ReadsInPartsAndWrapsAround) {
   image_.header().tail = Image::kRing - 64;
   image_.header().head = Image::kRing - 64;

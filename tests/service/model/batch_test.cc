@@ -124,6 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
         Flaw{"TextsBackwards",
              [](Batch& b) { b.blocks[1].texts[0].row = 1, b.blocks[1].texts[1].row = 0; },
              "texts out"},
+        Flaw{"TextIsNotJson", [](Batch& b) { b.blocks[0].texts[0].json = true; }, "not JSON"},
         Flaw{"EmptyTextKey", [](Batch& b) { b.blocks[0].texts[0].key = ""; }, "empty key"}),
     [](const auto& test) { return test.param.name; });
 

@@ -79,16 +79,18 @@ TEST(SessionTest, UnknownStatisticIsRefused) {
                                           HasSubstr("'none' excludes all others")));
 }
 
-TEST(LossesTest, TotalSumsAllReasons) {
+TEST(LossesTest, TotalSumsAllRows) {
   Losses losses = {.ring_full = 1,
                    .invalid = 2,
                    .step_behind = 4,
                    .too_large = 8,
                    .after_finish = 16,
-                   .with_store = 32};
+                   .with_store = 32,
+                   .values = 64};
   EXPECT_EQ(losses.total(), 63);
-  losses += {.too_large = 100, .with_store = 1000};
+  losses += {.too_large = 100, .with_store = 1000, .values = 5};
   EXPECT_EQ(losses.too_large, 108);
+  EXPECT_EQ(losses.values, 69);
   EXPECT_EQ(losses.total(), 1163);
 }
 

@@ -40,6 +40,13 @@ model::Batch Odd() {
   return batch;
 }
 
+model::Batch Typed() {
+  model::Batch batch = Dense(1, 2, 3, 1);
+  batch.blocks[0].texts = {
+      {0, "flag", "true", true}, {1, "note", "true"}, {1, "null", "null", true}};
+  return batch;
+}
+
 TEST(Crc32cTest, MatchesStandardVectors) {
   EXPECT_EQ(Crc32c(""), 0);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283);
@@ -57,7 +64,7 @@ TEST(Crc32cTest, HardwareAndPortableResultsMatch) {
 
 TEST(BatchCodecTest, BatchSurvivesRoundTrip) {
   std::string blob;
-  for (const model::Batch& batch : {Dense(1, 300, 3, 7), Odd(), Dense(9, 1, 0, 0)}) {
+  for (const model::Batch& batch : {Dense(1, 300, 3, 7), Odd(), Typed(), Dense(9, 1, 0, 0)}) {
     EncodeBatch(batch, blob);  // into memory that holds the previous batch
     EXPECT_THAT(DecodeBatch(blob), IsOkAndHolds(batch));
   }
@@ -71,6 +78,16 @@ TEST(BatchCodecTest, KeepsThePayloadOfNaN) {
   EncodeBatch(batch, blob);
   ASSERT_OK_AND_ASSIGN(const model::Batch decoded, DecodeBatch(blob));
   EXPECT_EQ(std::bit_cast<uint64_t>(decoded.blocks[0].values[0]), kBits);
+}
+
+// Stores of version 1 have no other blobs.
+TEST(BatchCodecTest, OnlyTypedValuesChangeTheFormat) {
+  model::Batch batch = Typed();
+  std::string typed, untyped;
+  EncodeBatch(batch, typed);
+  for (model::Text& text : batch.blocks[0].texts) text.json = false;
+  EncodeBatch(batch, untyped);
+  EXPECT_EQ(typed.size(), untyped.size() + batch.blocks[0].texts.size());
 }
 
 TEST(BatchCodecTest, OverheadPerValueIsSmall) {

@@ -45,8 +45,9 @@ class SourceRowsTest : public StoreTest {
       block.steps.push_back(static_cast<int64_t>(first + row));
       block.times_us.push_back(static_cast<int64_t>(1000 * (first + row)));
       if (text) {
-        block.texts.push_back(
-            {static_cast<uint32_t>(block.rows() - 1), "note", absl::StrCat("row ", first + row)});
+        const auto index = static_cast<uint32_t>(block.rows() - 1);
+        block.texts.push_back({index, "note", absl::StrCat("row ", first + row)});
+        block.texts.push_back({index, "seq", absl::StrCat(first + row), /*json=*/true});
       } else {
         block.values.insert(block.values.end(), {static_cast<double>(first + row), 0.5});
       }
@@ -69,6 +70,7 @@ class SourceRowsTest : public StoreTest {
       block.times_us.push_back(static_cast<int64_t>(1000 * seqs[row]));
       if (texts) {
         block.texts.push_back({row, "note", absl::StrCat("row ", seqs[row])});
+        block.texts.push_back({row, "seq", absl::StrCat(seqs[row]), /*json=*/true});
       } else {
         block.values.insert(block.values.end(), {static_cast<double>(seqs[row]), 0.5});
       }

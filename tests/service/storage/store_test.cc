@@ -122,9 +122,9 @@ TEST_F(StoreTest, StoresRowOf100000Metrics) {
 TEST_F(StoreTest, KeepsStreamProgressLossesAndEnd) {
   const int64_t stream = NewStream();
   model::Losses losses;
-  uint64_t rows = 0;
-  for (const model::LossReason& reason : model::kLossReasons) {
-    if (reason.IsSetByRank()) losses.*reason.rows = ++rows;
+  uint64_t count = 0;
+  for (const model::LossCounter& counter : model::kLossCounters) {
+    if (counter.IsSetByRank()) losses.*counter.count = ++count;
   }
   Do([&] {
     EXPECT_OK(store_->SetProgress(stream, 20));

@@ -58,6 +58,7 @@ TEST(DocumentDiffTest, AcceptsNonFiniteNumbersAsText) {
 TEST(DocumentDiffTest, IgnoresServerAndOptionalMembers) {
   EXPECT_TRUE(
       CompareDocuments(R"({"_runtime": 1, "_wandb": {}})", R"({"_runtime": 2, "_x": 1})", {}).ok());
+  EXPECT_EQ(CompareDocuments(R"({"_custom": 1})", R"({"_custom": 2})", {}).differing, 1u);
   const DocumentDiff shared = CompareDocuments(R"({"a": 1})", R"({"theirs": 1})",
                                                {.wrapped = false, .shared = true, .free = {}});
   EXPECT_EQ(shared.unexpected, 0u);

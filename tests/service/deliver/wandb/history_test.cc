@@ -72,6 +72,19 @@ TEST_F(HistoryTest, WritesTextsEscapedTwice) {
   EXPECT_EQ(lines_.line_bytes, Lines()[0].size());
 }
 
+TEST_F(HistoryTest, WritesTypedValuesUnchanged) {
+  model::Batch batch = Rows(0, 1, {1});
+  batch.blocks[0].texts = {{0, "flag", "true", true},
+                           {0, "large", "18446744073709551615", true},
+                           {0, "m", R"({"a":{"b\n":[NaN,null,"x"]}})", true}};
+  Write(batch);
+  EXPECT_THAT(Lines(),
+              ElementsAre(R"({"loss":1,"flag":true,"large":18446744073709551615,)"
+                          R"("m":{"a":{"b\n":[NaN,null,"x"]}},"_timestamp":10.5,"_runtime":0.5,)"
+                          R"("_step":0})"));
+  EXPECT_EQ(lines_.line_bytes, Lines()[0].size());
+}
+
 TEST_F(HistoryTest, KeepsRowOrderAcrossShapes) {
   model::Batch batch = Rows(0, 1, {1, 3});
   batch.last = 2;
@@ -211,13 +224,13 @@ TEST_F(HistoryTest, RewindKeepsCountedSteps) {
 
 TEST(SliceTest, HasTheRowsAskedFor) {
   model::Batch batch = Rows(10, 2, {1, 2, 3, 4, 5, 6});
-  batch.blocks[0].texts = {{0, "k", "a"}, {2, "k", "c"}};
+  batch.blocks[0].texts = {{0, "k", "a"}, {2, "k", "true", true}};
   const model::Batch slice = Slice(batch, 11, 12);
   EXPECT_EQ(slice.first, 11u);
   EXPECT_EQ(slice.last, 12u);
   EXPECT_THAT(slice.blocks[0].values, ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(slice.blocks[0].offsets, ElementsAre(0, 1));
-  EXPECT_THAT(slice.blocks[0].texts, ElementsAre(model::Text{1, "k", "c"}));
+  EXPECT_THAT(slice.blocks[0].texts, ElementsAre(model::Text{1, "k", "true", true}));
 }
 
 }  // namespace

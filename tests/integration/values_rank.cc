@@ -1,0 +1,41 @@
+// A rank that logs values of every type, and keys that cannot be logged. With the argument "die", it
+// kills itself after the rows.
+
+#include <signal.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "ranklog/ranklog.h"
+
+int main(int argc, char** argv) {
+  using ranklog::Value;
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  constexpr int64_t kBeyond = (int64_t{1} << 53) + 1;
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  const Value nested =
+      Value::Object({{"a", Value::Object({{"flag", true}, {"nan", NAN}, {"key \"x\"\n", "y"}})},
+                     {"big", kBeyond}});
+  run.Config({{"flag", true}, {"most", kMost}, {"least", kLeast}, {"nested", nested}});
+  bool all = run.Log({{"loss", 0.5},
+                      {"flag", true},
+                      {"beyond", kBeyond},
+                      {"least", kLeast},
+                      {"most", kMost},
+                      {"nested", nested},
+                      {"list", Value::List({1, 2.5, false, "x", Value()})},
+                      {"null", Value()},
+                      {"_custom", 7},
+                      {"_step", 99},
+                      {"", 1},
+                      {"\xff\xfe", true},
+                      {"note", "\xc3"}},
+                     1);
+  all = run.Log({{"loss", 0.25}, {"nested", Value::Object({{"c", 2}})}, {"flag", false}}, 2) && all;
+  run.Summary({{"best", Value::Object({{"most", kMost}, {"flag", false}})}});
+  if (argc > 1 && std::string(argv[1]) == "die") raise(SIGKILL);
+  return run.Finish(0) == ranklog::FlushResult::kDurable && all ? 0 : 3;
+}
