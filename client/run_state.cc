@@ -136,12 +136,32 @@ bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int6
   const WriterSearch finds_writer;
   const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
+  ContinueIn(ring, writer);
+  return true;
+}
+
+bool RunState::TakeRingForItem(const RingWriter& writer) {
+  if (writer.too_large() > v1::kMaxRingBytes / 2 || WriterSearch::InProgress()) return false;
+  const WriterSearch finds_writer;
+  uint32_t thread;
+  {
+    MutexLock lock(StateMutex());
+    if (Clock::now() < no_larger_ring_before_) return false;
+    thread = next_thread_++;
+  }
+  // Not an idle ring: it may have items of its own, and the sender reads it already.
+  const std::shared_ptr<Ring> ring = MakeRing(thread, writer.too_large(), FindThreadRing(token_));
+  if (ring == nullptr) return false;
+  ContinueIn(ring, writer);
+  return true;
+}
+
+void RunState::ContinueIn(const std::shared_ptr<Ring>& ring, const RingWriter& writer) {
   ring->writer.Lend(writer.least_step_of_thread());
   // The other ring stays this thread's until the thread ends, because a call is still writing to
   // it.
   AddThreadRing(token_, weak_from_this(), ring);
   UseRing(ring);
-  return true;
 }
 
 std::shared_ptr<Ring> RunState::AcquireRing(size_t record_bytes, int64_t step) {
@@ -166,7 +186,8 @@ std::shared_ptr<Ring> RunState::AcquireRing(size_t record_bytes, int64_t step) {
   return MakeRing(thread, record_bytes);
 }
 
-std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
+std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes,
+                                         std::shared_ptr<const Ring> before) {
   v1::Hello hello = hello_;
   hello.mutable_identity()->set_thread(thread);
   hello.mutable_identity()->set_pid(getpid());
@@ -179,6 +200,10 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
+  if (before != nullptr) {
+    ring->items_before = before->spool->header()->items.load(std::memory_order_relaxed);
+    ring->before = std::move(before);
+  }
   {
     MutexLock lock(StateMutex());
     if (const std::string& notice = ring->spool->notice(); !notice.empty()) {
@@ -342,7 +367,10 @@ bool RunState::AddItem(v1::Item& item) {
   }
   if (closed_.load(std::memory_order_relaxed)) return RefuseItem("the run has finished");
   if (outcome == WriteResult::kTooLarge) {
-    return RefuseItem(absl::StrCat("one of ", content.size(), " bytes does not fit into a spool"));
+    const bool is_possible = writer->too_large() <= v1::kMaxRingBytes / 2;
+    return RefuseItem(absl::StrCat("one has ", content.size(), " bytes, ",
+                                   is_possible ? "and no spool directory has room for twice that"
+                                               : "and the limit is 32 MiB; divide it"));
   }
   MutexLock lock(StateMutex());
   lost_items_.fetch_add(1, std::memory_order_relaxed);
@@ -365,7 +393,7 @@ WriteResult RunState::WriteItem(RingWriter* writer, std::string_view content) {
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return WriteResult::kAfterFinish;
   const WriteResult outcome = writer->WriteItem(content);
-  if (outcome != WriteResult::kTooLarge || !TakeLargerRing(*writer)) return outcome;
+  if (outcome != WriteResult::kTooLarge || !TakeRingForItem(*writer)) return outcome;
   return WriteItem(FindWriter(), content);
 }
 

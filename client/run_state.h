@@ -88,12 +88,18 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   bool TakeRingFrom(int64_t step, const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
+  // The same for an item, which may be larger than rows may be: half of the largest ring, which
+  // also fits into one message to the daemon.
+  bool TakeRingForItem(const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // From now on, the thread that used `writer` writes to `ring`.
+  void ContinueIn(const std::shared_ptr<Ring>& ring, const RingWriter& writer);
   // AcquireRing() returns a ring that takes a record of `record_bytes` (0: the usual size) and a
   // row at `step`. Both return null if no ring is available, or if the run is closed. A ring that
   // is made during Finish() is either closed by Finish(), or removed unused.
   std::shared_ptr<Ring> AcquireRing(size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes)
+  std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes,
+                                 std::shared_ptr<const Ring> before = nullptr)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
   // Ends the stream of the ring that was idle longest, and drops rings whose data the daemon has

@@ -18,6 +18,12 @@ namespace ranklog::internal {
 struct Ring {
   explicit Ring(std::unique_ptr<Spool> made) : spool(std::move(made)), writer(spool.get()) {}
 
+  // The thread's ring before this one, if the thread continues here with an item that was too large
+  // for it. Its items up to `items_before` must be durable before an item of this ring is sent, so
+  // that the later one counts. Set before the sender gets the ring; released by the sender.
+  std::shared_ptr<const Ring> before;
+  uint64_t items_before = 0;
+
   const std::unique_ptr<Spool> spool;
   RingWriter writer;  // of the thread that logs
 

@@ -70,6 +70,8 @@ size_t WantedBytes(size_t ring_bytes, uint32_t thread, size_t record_bytes) {
   if (thread > 0 && record_bytes == 0) {
     ring_bytes = std::min(ring_bytes, std::max(ring_bytes / 16, v1::kLaterRingBytes));
   }
+  // An item may be larger than rows may be. Then also a second one has room without a daemon.
+  if (2 * record_bytes > ring_bytes) ring_bytes = std::min(4 * record_bytes, v1::kMaxRingBytes);
   return RoundUpToPages(ring_bytes);
 }
 

@@ -25,8 +25,8 @@ class Spool {
   struct Options {
     std::string dir;                            // tried first; empty: only the standard directories
     size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
-    // Size of the largest record that must fit. If not 0, the ring is as large as the first ring of
-    // the process.
+    // Size of the largest record that must fit. If not 0, the ring is at least as large as the first
+    // ring of the process.
     size_t record_bytes = 0;
   };
 

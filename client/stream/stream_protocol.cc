@@ -116,6 +116,7 @@ bool StreamProtocol::NextRecords(bool urgent, v1::ClientMessage* message) {
     }
     const uint64_t item = reader_.Item().record.seq;
     if (item > durable_item_) {
+      if (AwaitsRingBefore()) break;
       NextItems(urgent, message);
       return true;
     }
@@ -130,6 +131,14 @@ bool StreamProtocol::NextRecords(bool urgent, v1::ClientMessage* message) {
   batch->set_urgent(urgent);
   sent_.push_back({.end = reader_.position(), .seq = read_seq_, .item = 0});
   return true;
+}
+
+bool StreamProtocol::AwaitsRingBefore() {
+  if (ring_->before != nullptr && (ring_->before->durable_items.load() >= ring_->items_before ||
+                                   ring_->before->given_up.load())) {
+    ring_->before.reset();
+  }
+  return ring_->before != nullptr;
 }
 
 // The items up to the next other record.

@@ -74,6 +74,8 @@ class StreamProtocol {
   };
 
   bool NextRecords(bool urgent, v1::ClientMessage* message);
+  // Whether an item must wait for those of the thread's earlier ring.
+  bool AwaitsRingBefore();
   void NextItems(bool urgent, v1::ClientMessage* message);
   void DefineShape(uint32_t shape, v1::ClientMessage* message);
   void Free();

@@ -587,6 +587,26 @@ TEST_F(LogTest, ConfigSummaryAndMetricsAreUpdates) {
   EXPECT_EQ(run.stats().updates_refused, 4u);
 }
 
+TEST_F(LogTest, LargeItemGetsALargerRing) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Config({{"n", 1}}));
+  EXPECT_TRUE(run.Log({{"loss", 1}}, 1));
+  EXPECT_TRUE(run.Config({{"text", std::string(10000000, 'x')}}));
+  EXPECT_TRUE(run.Log({{"loss", 2}}, 2));
+  EXPECT_FALSE(run.Config({{"text", std::string(40000000, 'x')}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("the limit is 32 MiB"));
+  EXPECT_EQ(run.stats().updates_refused, 1u);
+  std::vector<std::string> items;
+  for (const std::string& path : RingPaths(dir_.path())) {
+    const RingFile ring = ReadRing(path);
+    EXPECT_EQ(ring.error, "");
+    EXPECT_THAT(ring.rows, SizeIs(1));
+    ASSERT_THAT(ring.items, SizeIs(1));
+    items.push_back(ring.items[0].config().fields(0).key());
+  }
+  EXPECT_THAT(items, UnorderedElementsAre("n", "text"));
+}
+
 TEST_F(LogTest, NullTextBecomesEmpty) {
   auto run = Init(MakeSettings());
   const char* const unset = nullptr;

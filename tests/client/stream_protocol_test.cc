@@ -122,6 +122,24 @@ TEST_F(StreamProtocolTest, SendsRowsAndItemsInTheirOrder) {
                                 "item 6 after row 3"));
 }
 
+TEST_F(StreamProtocolTest, ItemAwaitsThoseOfTheRingBefore) {
+  auto before =
+      std::make_shared<Ring>(*Spool::Create({dir_.path(), v1::kMinRingBytes}, v1::Hello()));
+  ring_->before = before;
+  ring_->items_before = 2;
+  ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);
+  StreamProtocol protocol(ring_.get());
+  SendAll(&protocol, /*durable_seq=*/0);
+  v1::ClientMessage message;
+  EXPECT_FALSE(protocol.Next({}, /*urgent=*/true, /*open_step=*/0, &message));
+  before->durable_items = 1;
+  EXPECT_FALSE(protocol.Next({}, /*urgent=*/true, /*open_step=*/0, &message));
+  before->durable_items = 2;
+  EXPECT_TRUE(protocol.Next({}, /*urgent=*/true, /*open_step=*/0, &message));
+  EXPECT_EQ(message.items().item_size(), 1);
+  EXPECT_EQ(before.use_count(), 1);
+}
+
 TEST_F(StreamProtocolTest, ItemStaysInTheRingUntilItIsDurable) {
   StreamProtocol protocol(ring_.get());
   ASSERT_EQ(ring_->writer.WriteItem(""), WriteResult::kTaken);

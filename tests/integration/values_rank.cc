@@ -1,5 +1,5 @@
-// A rank that logs values of every type, and keys that cannot be logged. With the argument "die", it
-// kills itself after the rows.
+// A rank that logs values of every type, keys that cannot be logged, and a config and a summary of
+// 10 MB. With the argument "die", it kills itself after that.
 
 #include <signal.h>
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "ranklog/ranklog.h"
 
@@ -36,6 +37,15 @@ int main(int argc, char** argv) {
                      1);
   all = run.Log({{"loss", 0.25}, {"nested", Value::Object({{"c", 2}})}, {"flag", false}}, 2) && all;
   run.Summary({{"best", Value::Object({{"most", kMost}, {"flag", false}})}});
+  // Larger than the ring. The values of the same keys before and after it say whether the order
+  // holds.
+  std::vector<Value::Field> large = {{"order", 2}};
+  for (int i = 0; i < 100; ++i)
+    large.emplace_back("part" + std::to_string(i), std::string(100000, 'c'));
+  all = run.Config({{"order", 1}, {"part0", "small"}}) && run.Config(large) &&
+        run.Config({{"order", 3}}) && all;
+  large[0].second = "later";
+  all = run.Summary({{"order", "earlier"}, {"part0", "small"}}) && run.Summary(large) && all;
   if (argc > 1 && std::string(argv[1]) == "die") raise(SIGKILL);
   return run.Finish(0) == ranklog::FlushResult::kDurable && all ? 0 : 3;
 }

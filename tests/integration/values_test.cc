@@ -21,6 +21,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Ne;
 using ::testing::Not;
 
 // The members of the first row, as JSON text in the order of the call.
@@ -87,6 +88,19 @@ TEST_P(ValuesTest, ReachTheTrackerAsTheyAre) {
         R"("least":{"value":-9223372036854775808})", R"("big":9007199254740993)"}) {
     EXPECT_THAT(run.config, HasSubstr(part));
   }
+}
+
+TEST_P(ValuesTest, LargeConfigAndSummaryReachTheTracker) {
+  const FakeWandb::Run run = wandb_.run("job");
+  const std::string text(100000, 'c');
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = "\"part" + std::to_string(i) + "\":";
+    EXPECT_THAT(run.config.find(key + "{\"value\":\"" + text + "\"}"), Ne(std::string::npos))
+        << key;
+    EXPECT_THAT(run.summary.find(key + "\"" + text + "\""), Ne(std::string::npos)) << key;
+  }
+  EXPECT_THAT(run.config.find(R"("order":{"value":3})"), Ne(std::string::npos));
+  EXPECT_THAT(run.summary.find(R"("order":"later")"), Ne(std::string::npos));
 }
 
 TEST_P(ValuesTest, AreExportedAndVerified) {

@@ -53,7 +53,7 @@ int main() {
   wrong.run_id = "not an id";
   if (wrong.Validate().empty()) return 1;
   ranklog::Run run = ranklog::Init(settings);
-  if (run.Log({{"", 1}}) || run.stats().last_error.empty()) return 2;
+  if (run.Config({{"\xff", 1}}) || run.stats().last_error.empty()) return 2;
   if (!run.Config({{"list", ranklog::Value::List({std::string(100, 'c'), 1, 2.5})}})) return 3;
   for (int step = 0; step < 1000; ++step) {
     if (!run.Log({{"loss", step}, {"text", std::string(100, 'x')}}, step)) return 4;

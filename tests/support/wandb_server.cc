@@ -1,7 +1,9 @@
 #include "tests/support/wandb_server.h"
 
+#include <algorithm>
 #include <cctype>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/wandb_public_api.h"
 
@@ -36,7 +38,7 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   if (operation.empty()) operation = OperationOf(TextOf(body, "query"));
   const json variables =
       body.is_object() ? body.value("variables", json::object()) : json::object();
-  if (operation == "UpsertBucket") return Upsert(variables);
+  if (operation == "UpsertBucket") return Upsert(TextOf(body, "query"), variables);
   if (operation == "CreateRunFiles") return {200, CreateRunFiles(variables)};
   if (IsPublicApi(operation)) return {200, AnswerPublicApi(operation, variables, runs_)};
   if (operation == "Viewer" || operation == "GetDefaultEntity") {
@@ -61,11 +63,13 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   return {404, {{"errors", {{{"message", absl::StrCat("unknown operation ", operation)}}}}}};
 }
 
-WandbServer::Answer WandbServer::Upsert(const json& variables) {
+WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& variables) {
   const std::string config = TextOf(variables, "config");
   if (refuses_config_ && refuses_config_(config)) {
     return {refusal_code_, {{"errors", {{{"message", "bad config"}}}}, {"data", nullptr}}};
   }
+  const size_t selection = std::min(query.size(), query.rfind("bucket"));
+  const bool asks_for_config = absl::StrContains(query.substr(selection), "config");
   const std::string run_id = TextOf(variables, "name");
   const bool inserted = runs_.count(run_id) == 0;
   Run& run = RunOf(run_id);
@@ -88,7 +92,7 @@ WandbServer::Answer WandbServer::Upsert(const json& variables) {
                  {"name", run.run_id},
                  {"displayName", shown.empty() ? "quiet-fake-1" : shown},
                  {"description", nullptr},
-                 {"config", run.config},
+                 {"config", asks_for_config ? json(run.config) : json()},
                  {"sweepName", nullptr},
                  {"historyLineCount", lines},
                  {"project",

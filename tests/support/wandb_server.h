@@ -72,7 +72,7 @@ class WandbServer {
 
  private:
   nlohmann::json CreateRunFiles(const nlohmann::json& variables) const;
-  Answer Upsert(const nlohmann::json& variables);
+  Answer Upsert(const std::string& query, const nlohmann::json& variables);
   bool Refuses(const nlohmann::json& files) const;
   bool WriteHistory(Run& run, const nlohmann::json& chunk);
   void CheckSteps(const Run& run, size_t line, bool follows);

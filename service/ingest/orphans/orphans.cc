@@ -228,8 +228,12 @@ void Orphans::Adopt(
     }
   }
   SetBirths(&all);
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Found& a, const Found& b) { return a.birth < b.birth; });
+  // A thread of a rank that takes another ring takes one with a larger number. Its items there are
+  // later.
+  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
+    if (a.birth != b.birth) return a.birth < b.birth;
+    return a.session.identity.thread < b.session.identity.thread;
+  });
   std::map<StartKey, std::set<uint32_t>> ranks;
   for (const Found& found : all) {
     ranks[StartOf(found.session)].insert(found.session.stream.rank);
