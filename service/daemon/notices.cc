@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/utf8.h"
-#include "service/deliver/wandb/cursor.h"
 #include "service/storage/directories/file_system.h"
 
 namespace ranklog::daemon {
@@ -63,7 +62,7 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   }
   if (delivery.kind != kLocal) {
     // `delivered_rows` is a cursor that also passes refused and replayed rows.
-    const uint64_t replayed = deliver::wandb::ReplayedRows(delivery);
+    const uint64_t replayed = delivery.replayed_rows();
     const uint64_t there = delivery.delivered_rows - delivery.refused_rows - replayed;
     // More rows may come while the run is live, so "83 of 83" would look final.
     const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows - replayed);

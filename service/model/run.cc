@@ -1,5 +1,7 @@
 #include "service/model/run.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +30,13 @@ absl::string_view Name(RunState state) {
       return "crashed";
   }
   return "unknown";
+}
+
+uint64_t Delivery::replayed_rows() const {
+  if (!cursor.is_object()) return 0;
+  const auto found = cursor.find("replayed_rows");
+  if (found == cursor.end() || !found->is_number_unsigned()) return 0;
+  return std::min(found->get<uint64_t>(), delivered_rows);
 }
 
 std::string WithNumber(absl::string_view id, uint64_t number) {

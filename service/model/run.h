@@ -214,6 +214,10 @@ struct Delivery {
   uint32_t crashes = 0;
   std::string crashed_version;
 
+  // How many of the delivered rows were not sent, because the destination has their steps from
+  // another node. A member of the cursor, for destinations of every kind that leave such rows out.
+  uint64_t replayed_rows() const;
+
   // No process tries this delivery, because it crashes the process.
   bool set_apart() const { return crashes >= kSetApart; }
   static constexpr uint32_t kSetApart = 2;

@@ -10,7 +10,6 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/retry.h"
-#include "service/deliver/wandb/cursor.h"
 
 namespace ranklog::query {
 namespace {
@@ -23,7 +22,7 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   // `delivered_rows` is the delivery's cursor, which also passes refused and unsent rows.
   const uint64_t passed =
       delivery.kind == kLocal ? run.rows : std::min(delivery.delivered_rows, run.rows);
-  report.replayed_rows = std::min(deliver::wandb::ReplayedRows(delivery), passed);
+  report.replayed_rows = std::min(delivery.replayed_rows(), passed);
   report.refused_rows = std::min(delivery.refused_rows, passed - report.replayed_rows);
   report.delivered_rows = passed - report.replayed_rows - report.refused_rows;
   report.pending_rows = run.rows - passed;

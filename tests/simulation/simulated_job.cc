@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/deliver/wandb/cursor.h"
 
 namespace ranklog::simulation {
 namespace {
@@ -188,7 +187,7 @@ bool SimulatedJob::SecondNodeFeeds() const {
       const auto deliveries = (*second)->Deliveries(other.id);
       if (other.run_id != run.run_id || !deliveries.ok() || deliveries->empty()) return false;
       const model::Delivery& delivery = deliveries->front();
-      return delivery.complete || delivery.delivered_rows > deliver::wandb::ReplayedRows(delivery);
+      return delivery.complete || delivery.delivered_rows > delivery.replayed_rows();
     });
   });
 }

@@ -1,7 +1,5 @@
 #include "service/deliver/wandb/cursor.h"
 
-#include <algorithm>
-
 namespace ranklog::deliver::wandb {
 namespace {
 
@@ -49,10 +47,6 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.replays_through = Integer(json, "replays_through", /*absent=*/-1);
   cursor.replayed_rows = static_cast<uint64_t>(Integer(json, "replayed_rows"));
   return cursor;
-}
-
-uint64_t ReplayedRows(const model::Delivery& delivery) {
-  return std::min(CursorFrom(delivery.cursor).replayed_rows, delivery.delivered_rows);
 }
 
 }  // namespace ranklog::deliver::wandb

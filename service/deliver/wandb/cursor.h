@@ -35,9 +35,6 @@ model::Json ToJson(const Cursor& cursor);
 // Missing members, and members of a wrong type, keep their default.
 Cursor CursorFrom(const model::Json& json);
 
-// Returns how many of the delivered rows were not sent because they are replays.
-uint64_t ReplayedRows(const model::Delivery& delivery);
-
 }  // namespace ranklog::deliver::wandb
 
 #endif  // SERVICE_DELIVER_WANDB_CURSOR_H_

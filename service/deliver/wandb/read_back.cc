@@ -232,7 +232,7 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   RETURN_IF_ERROR(expected.Prepare(delivery.kind, cursor));
 
   const uint64_t rows = delivery.delivered_rows;
-  const uint64_t replays = ReplayedRows(delivery);
+  const uint64_t replays = delivery.replayed_rows();
   ReadBackReport report;
   report.sent = rows - replays;
   report.base_lines = cursor.base_offset + static_cast<int64_t>(replays);

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "service/deliver/wandb/cursor.h"
-
 namespace ranklog::pipeline {
 
 AnsweredRows AnsweredRowsOf(const model::Delivery& delivery) {
   // The cursor also passes refused rows and replays.
-  const uint64_t others = delivery.refused_rows + deliver::wandb::ReplayedRows(delivery);
+  const uint64_t others = delivery.refused_rows + delivery.replayed_rows();
   return {.sent = delivery.delivered_rows - std::min(delivery.delivered_rows, others),
           .refused = delivery.refused_rows};
 }

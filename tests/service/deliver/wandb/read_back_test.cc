@@ -249,7 +249,7 @@ TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
   stored_.Append(3);  // they go after the server's last step
   stored_.GiveSteps(5);
   DeliverToTheEnd(20);
-  ASSERT_EQ(ReplayedRows(stored_delivery_), 10u) << "0 and 1, 5 to 12";
+  ASSERT_EQ(stored_delivery_.replayed_rows(), 10u) << "0 and 1, 5 to 12";
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.sent, 15u);

@@ -53,7 +53,7 @@ TEST_F(WandbDeliveryResumedTest, ReplaysAreNotSent) {
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(150)));
   EXPECT_EQ(c_.delivery.delivered_rows, 71u);
   EXPECT_EQ(c_.delivery.refused_rows, 0u);
-  EXPECT_EQ(ReplayedRows(c_.delivery), 20u);
+  EXPECT_EQ(c_.delivery.replayed_rows(), 20u);
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 20.5);
 }
 
@@ -160,7 +160,7 @@ TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepCountOn) {
   c_.stored.Append(2);
   EndAtC();
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
-  EXPECT_EQ(ReplayedRows(c_.delivery), 0u);
+  EXPECT_EQ(c_.delivery.replayed_rows(), 0u);
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").summary)["_step"], 104);
 }
 
@@ -174,7 +174,7 @@ TEST_F(WandbDeliveryResumedTest, LeadingRowWithoutStepIsSent) {
   c_.stored.Append(25);
   EndAtC();
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
-  EXPECT_EQ(ReplayedRows(c_.delivery), 21u);
+  EXPECT_EQ(c_.delivery.replayed_rows(), 21u);
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 0.5);
 }
 
