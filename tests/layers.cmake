@@ -25,10 +25,12 @@ set(allow_service/storage/recovery service/storage/recovery ${allow_service/stor
 set(allow_service/aggregate service/aggregate service/model service/base)
 set(allow_service/deliver service/deliver service/aggregate ${allow_service/storage})
 set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
-set(allow_service/pipeline service/pipeline ${allow_service/deliver/wandb})
+# Only the list of the known destinations may include one. All others see the interface.
+set(allow_service/deliver/known service/deliver/known service/deliver/wandb ${allow_service/deliver})
+set(allow_service/pipeline service/pipeline ${allow_service/deliver})
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
 set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
-set(allow_service/query service/query ${allow_service/deliver/wandb})
+set(allow_service/query service/query ${allow_service/deliver})
 set(allow_service/ingest service/ingest ${allow_service/pipeline} proto)
 set(allow_service/ingest/server service/ingest/server ${allow_service/ingest})
 set(allow_service/ingest/orphans service/ingest/orphans ${allow_service/ingest})
@@ -61,7 +63,7 @@ endfunction()
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/storage service/storage/directories service/storage/recovery service/aggregate
-    service/deliver service/deliver/wandb service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
+    service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/output service/cli/node service/cli/doctor)
 

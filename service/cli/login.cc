@@ -14,10 +14,12 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/base/environment.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
@@ -26,14 +28,9 @@
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
+#include "service/deliver/destination.h"
 #include "service/deliver/netrc.h"
-#include "service/deliver/retry.h"
 #include "service/deliver/url.h"
-#include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/graphql.h"
-#include "service/deliver/wandb/masking.h"
-#include "service/deliver/wandb/server_json.h"
-#include "service/pipeline/delivery/trackers.h"
 
 namespace ranklog::cli {
 namespace {
@@ -56,9 +53,19 @@ Examples:
   ranklog logout --base-url https://wandb.example.com)";
 
 struct LoginFlags {
-  std::string tracker = "wandb";
+  std::string tracker = deliver::UsualDestination().kind();
   std::string base_url;
+  std::string user;
+  std::string project;
   bool no_check = false;
+
+  const deliver::Destination& destination() const { return *deliver::FindDestination(tracker); }
+  // The server of the flag, or of the destination's variable; else the public one.
+  absl::StatusOr<std::string> Server() const {
+    const std::string variable = destination().VariableOf(destination().words().url_setting);
+    return destination().CheckUrl(base_url.empty() ? EnvironmentVariable(variable.c_str())
+                                                   : base_url);
+  }
 };
 
 // Terminal settings before ReadKey() disabled the echo, for the signal handler.
@@ -101,10 +108,11 @@ class SilentTerminal {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-absl::StatusOr<std::string> ReadKey(const std::string& page) {
+absl::StatusOr<deliver::Credential> ReadKey(const LoginFlags& flags, const std::string& server) {
   std::string key;
   if (isatty(STDIN_FILENO) == 1) {
-    std::cerr << "API key (see " << page << "/authorize): " << std::flush;
+    const std::string page = flags.destination().KeyPage(server);
+    std::cerr << "API key" << (page.empty() ? "" : " (see " + page + ")") << ": " << std::flush;
     {
       const SilentTerminal silent;
       std::getline(std::cin, key);
@@ -117,37 +125,28 @@ absl::StatusOr<std::string> ReadKey(const std::string& page) {
   if (key.empty()) {
     return absl::InvalidArgumentError("standard input has no key; run: ranklog login < FILE");
   }
-  RETURN_IF_ERROR(deliver::CheckWandbKey(key));
-  return key;
+  deliver::Credential credential = {.user = flags.user, .secret = std::move(key)};
+  RETURN_IF_ERROR(flags.destination().CheckCredential(credential));
+  return credential;
 }
 
 // The name of the account to which the key belongs.
-absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::string& key) {
-  deliver::CurlTransport::Options options;
-  options.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http;
-  ASSIGN_OR_RETURN(const auto transport, deliver::CurlTransport::Create(options));
-  deliver::HttpRequest request;
-  request.url = deliver::wandb::GraphqlUrl(base_url);
-  request.headers = {{"Content-Type", "application/json"}};
-  request.basic_user = "api";
-  request.basic_password = key;
-  request.body = deliver::wandb::ViewerBody();
-  absl::StatusOr<deliver::HttpResponse> answer = transport->Post(request);
-  deliver::wandb::MaskKey(key, &answer);
-  if (deliver::Classify(answer) == deliver::Outcome::kAccepted) {
-    if (absl::Status ours = deliver::wandb::CheckAnswer(*answer); !ours.ok()) {
-      answer = std::move(ours);
-    }
-  }
-  if (deliver::Classify(answer) == deliver::Outcome::kAccepted) {
-    const std::string name = deliver::wandb::ParseViewer(answer->body);
-    if (!name.empty()) return name;
+absl::StatusOr<std::string> CheckKey(const deliver::Destination& destination,
+                                     const std::string& server,
+                                     const deliver::Credential& credential) {
+  ASSIGN_OR_RETURN(const auto transport, deliver::CurlTransport::Create(
+                                             deliver::CurlTransport::Options::FromEnvironment()));
+  absl::StatusOr<std::string> name =
+      destination.AccountOf(*transport, server, credential, deliver::HttpRequest().timeout);
+  if (name.ok()) return name;
+  if (absl::IsUnauthenticated(name.status())) {
+    const std::string page = destination.KeyPage(server);
     return absl::PermissionDeniedError(
-        absl::StrCat(base_url, " refused the key; it was not stored; copy a valid one from ",
-                     deliver::wandb::PageUrl(base_url), "/authorize"));
+        absl::StrCat(server, " refused the key; it was not stored; ",
+                     page.empty() ? "use a valid one" : "copy a valid one from " + page));
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("the check of the key at ", base_url, " failed: ", deliver::Explain(answer),
+      absl::StrCat("the check of the key at ", server, " failed: ", name.status().message(),
                    "; the key was not stored; --no-check stores it without a check"));
 }
 
@@ -197,21 +196,28 @@ absl::Status Write(const std::string& path, const std::string& text) {
   return absl::OkStatus();
 }
 
+// `text` as a word of a netrc file: in quotes if it needs them.
+std::string Word(const std::string& text) {
+  if (text.find_first_of(" \t\"\\#") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
 absl::Status Login(const Globals& globals, const LoginFlags& flags) {
-  const std::string given =
-      flags.base_url.empty() ? EnvironmentVariable("WANDB_BASE_URL") : flags.base_url;
-  ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
-  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
+  ASSIGN_OR_RETURN(const std::string server, flags.Server());
+  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(server));
   ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));
-  ASSIGN_OR_RETURN(const std::string key, ReadKey(deliver::wandb::PageUrl(base_url)));
+  ASSIGN_OR_RETURN(const deliver::Credential credential, ReadKey(flags, server));
   std::string whose;
   if (!flags.no_check) {
-    ASSIGN_OR_RETURN(const std::string name, CheckKey(base_url, key));
+    ASSIGN_OR_RETURN(const std::string name, CheckKey(flags.destination(), server, credential));
     whose = absl::StrCat(" of ", Printable(name));
   }
+  const std::string project = flags.project.empty() ? "" : " account " + Word(flags.project);
+  const std::string user = flags.user.empty() ? "user" : Word(flags.user);
   RETURN_IF_ERROR(
-      Write(path, absl::StrCat("machine ", url.netloc, " login user password ", key, "\n",
-                               deliver::NetrcWithout(ContentOf(path), url.netloc))));
+      Write(path, absl::StrCat("machine ", url.netloc, project, " login ", user, " password ",
+                               Word(credential.secret), "\n",
+                               deliver::NetrcWithout(ContentOf(path), url.netloc, flags.project))));
   std::cout << "the key" << whose << " for " << url.netloc << " is stored in " << path << "; "
             << (DaemonRuns(globals) ? "waiting runs continue within a minute"
                                     : "no daemon answers; to deliver waiting runs, run `" +
@@ -221,20 +227,30 @@ absl::Status Login(const Globals& globals, const LoginFlags& flags) {
 }
 
 absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
-  const std::string given =
-      flags.base_url.empty() ? EnvironmentVariable("WANDB_BASE_URL") : flags.base_url;
-  ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
-  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
+  ASSIGN_OR_RETURN(const std::string server, flags.Server());
+  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(server));
   ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));
   const std::string before = ContentOf(path);
-  const std::string after = deliver::NetrcWithout(before, url.netloc);
+  const std::string after = deliver::NetrcWithout(before, url.netloc, flags.project);
   if (after == before) {
     return absl::NotFoundError(absl::StrCat("there is no key for ", url.netloc, " in ", path));
   }
   RETURN_IF_ERROR(Write(path, after));
-  std::cout << "the key for " << url.netloc << " is no longer in " << path
-            << "; WANDB_API_KEY, netrc and keys from ranks are unchanged\n";
+  std::cout << "the key for " << url.netloc << " is no longer in " << path << "; "
+            << flags.destination().words().key_variable
+            << ", netrc and keys from ranks are unchanged\n";
   return absl::OkStatus();
+}
+
+// The options that say whose key is meant.
+void AddAccount(Options& options, LoginFlags* flags) {
+  options.Add("TRACKER", &flags->tracker, "the kind of the server",
+              {.one_of = deliver::DestinationKinds()});
+  options.Add("--base-url", &flags->base_url,
+              "URL of the server; default: the tracker's variable, such as $WANDB_BASE_URL, else "
+              "the public server",
+              {.type = "URL"});
+  options.Add("--project", &flags->project, "the key is only for this project", {.type = "NAME"});
 }
 
 }  // namespace
@@ -242,20 +258,16 @@ absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
 void AddLogin(Program& program) {
   auto [options, flags] = program.Add("login", "check a tracker's key and store it for the daemon",
                                       kLoginFooter, Login);
-  options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
-  options.Add("--base-url", &flags.base_url,
-              "URL of the server; default $WANDB_BASE_URL, else the public server",
-              {.type = "URL"});
+  AddAccount(options, &flags);
+  options.Add("--user", &flags.user, "user of the key, if the server has users with passwords",
+              {.type = "NAME"});
   options.Add("--no-check", &flags.no_check, "store the key without a check at the server");
 }
 
 void AddLogout(Program& program) {
   auto [options, flags] =
       program.Add("logout", "remove a key that `ranklog login` stored", kLogoutFooter, Logout);
-  options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
-  options.Add("--base-url", &flags.base_url,
-              "URL of the server; default $WANDB_BASE_URL, else the public server",
-              {.type = "URL"});
+  AddAccount(options, &flags);
 }
 
 }  // namespace ranklog::cli

@@ -49,7 +49,7 @@ std::vector<std::string> ProblemsOfRun(const Globals& globals, const query::RunR
     const std::string id = Printable(report.run.run_id);
     problems.push_back(
         absl::StrCat("run ", id, " was refused and is kept on this node only; to upload it, run `",
-                     globals.Command("sync " + id + " --to wandb"), "`"));
+                     globals.UploadCommand(id), "`"));
   }
   for (const query::DestinationReport& destination : destinations) {
     if (!AwaitsPerson(report, destination)) continue;

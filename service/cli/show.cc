@@ -149,10 +149,8 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     }
   }
   if (!run.local_only && IsLocal(report)) {
-    absl::StrAppend(
-        &text, "kept on this node only; run `",
-        globals.Command(absl::StrCat("sync ", Printable(ShellWord(run.run_id)), " --to wandb")),
-        "` to upload it\n");
+    absl::StrAppend(&text, "kept on this node only; run `",
+                    globals.UploadCommand(Printable(ShellWord(run.run_id))), "` to upload it\n");
   }
   return text;
 }

@@ -23,6 +23,7 @@
 #include "service/cli/sync_report.h"
 #include "service/cli/sync_spools.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/destination.h"
 #include "service/query/run_report.h"
 #include "service/query/select_run.h"
 #include "service/storage/directories/state_lock.h"
@@ -69,7 +70,6 @@ Examples:
 struct SyncFlags {
   SyncChoice::Flags choice;
   std::string to;
-  bool wandb = false;
   std::string base_url;
   bool wait = false;
   std::string timeout = "2m";
@@ -210,13 +210,25 @@ class Sync {
               : "wait until it ends, then run this command again"));
     }
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
-    return pipeline_->SetBaseUrl(runs, flags_.base_url);
+    return pipeline_->SetAddress(runs, TrackerOf(runs), flags_.base_url);
+  }
+
+  // That of --to; else the first one that a run goes to.
+  const deliver::Destination& TrackerOf(const std::vector<model::Run>& runs) const {
+    if (!flags_.to.empty()) return *deliver::FindDestination(flags_.to);
+    for (const model::Run& run : runs) {
+      for (const std::string& kind : run.settings.destinations) {
+        const deliver::Destination* const found = deliver::FindDestination(kind);
+        if (found != nullptr) return *found;
+      }
+    }
+    return deliver::UsualDestination();
   }
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
   // delivered by another node.
   absl::Status AddDestination(const model::Run& run) {
-    const std::string kind = flags_.wandb ? "wandb" : flags_.to;
+    const std::string& kind = flags_.to;
     if (kind.empty() || run.local_only) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
@@ -404,8 +416,8 @@ void AddSync(Program& program) {
   auto [options, flags] = program.Add("sync", "deliver all waiting rows", kSyncFooter, RunSync);
   options.Add("RUN", &flags.choice.runs, query::kRunHelp);
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
-  options.Add("--to", &flags.to, "also deliver to this tracker", {.one_of = {"wandb"}});
-  options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
+  options.Add("--to", &flags.to, "also deliver to this tracker",
+              {.one_of = deliver::DestinationKinds()});
   options.Add("--base-url", &flags.base_url,
               "correct the address of the server of RUN, if nothing of its job is delivered yet",
               {.type = "URL"});

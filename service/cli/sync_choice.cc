@@ -7,6 +7,7 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/sync_report.h"
+#include "service/deliver/destination.h"
 #include "service/pipeline/job_end/slurm_job.h"
 #include "service/query/select_run.h"
 
@@ -60,11 +61,11 @@ absl::Status SyncChoice::ReportLocalRuns(const Globals& globals, size_t looked_a
   if (local.empty()) return absl::OkStatus();
   const std::string staying = Staying(local.size(), looked_at);
   if (AreNamed()) {
-    return absl::FailedPreconditionError(absl::StrCat(staying, "; use --to wandb to upload"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(staying, "; use --to ", deliver::UsualDestination().kind(), " to upload"));
   }
   if (!std::exchange(reported_local_, true)) {
-    std::cout << staying << "; run `"
-              << globals.Command("sync " + query::RunForCommand(local) + " --to wandb")
+    std::cout << staying << "; run `" << globals.UploadCommand(query::RunForCommand(local))
               << "` to upload " << (local.size() == 1 ? "it" : "one") << "\n";
   }
   return absl::OkStatus();

@@ -15,24 +15,18 @@
 #include "service/cli/verify_report.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
-#include "service/deliver/wandb/cursor.h"
-#include "service/deliver/wandb/wandb_delivery.h"
-#include "service/pipeline/delivery/trackers.h"
+#include "service/deliver/destination.h"
 
 namespace ranklog::cli {
 namespace {
 
-constexpr char kVerifyFooter[] = R"(
+constexpr char kVerifyHeader[] = R"(
 Checks the store: the file by SQLite's own check, the checksum of every batch of the run, and the row numbers.
 Then reads the run back from each destination and compares it with the store, value by value:
 
-  wandb  By W&B's public API: the values of every row, and the number of lines. The server may keep old rows in
-         Parquet files, which it counts but does not return. These rows are reported as "not checked"; only
-         their number is compared. Once the run's end is delivered, the config and the summary are compared:
-         all keys and values, and that there is no other key. Not compared: keys with a leading underscore,
-         such as _runtime and _wandb with the metric definitions, which the server may change; step metrics
-         that are added to the summary (step_sync); files.
-  local  is the store.
+)";
+
+constexpr char kVerifyFooter[] = R"(  local  is the store.
 
 For each rank, it counts the rows that Log() accepted and that the daemon has. They are the sum of:
 
@@ -87,7 +81,7 @@ class Verify {
     for (const query::DestinationReport& destination : report_.run.destinations) {
       DestinationCheck& check = report_.destinations.emplace_back();
       check.report = destination;
-      if (destination.kind != deliver::wandb::kKind) continue;
+      if (deliver::FindDestination(destination.kind) == nullptr) continue;
       if (const absl::Status status = ReadBack(run, &check); !status.ok()) {
         check.error = absl::StrCat("not read back: ", absl::string_view(status.message()));
       }
@@ -108,31 +102,31 @@ class Verify {
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind != check->report.kind) continue;
-      if (!deliver::wandb::CursorFrom(delivery.cursor).created()) return absl::OkStatus();
+      if (delivery.cursor.empty()) return absl::OkStatus();
       ASSIGN_OR_RETURN(check->read_back, ReadBack(run, delivery));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<deliver::wandb::ReadBackReport> ReadBack(const model::Run& run,
-                                                          const model::Delivery& delivery) {
+  absl::StatusOr<deliver::ReadBackReport> ReadBack(const model::Run& run,
+                                                   const model::Delivery& delivery) {
     ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
     const deliver::CredentialStore credentials(
         deliver::CredentialStore::Options::FromEnvironment(state_dir));
-    ASSIGN_OR_RETURN(const std::string key, FindKey(credentials, state_dir, run, delivery.kind));
+    ASSIGN_OR_RETURN(const deliver::Credential key,
+                     FindKey(credentials, state_dir, run, delivery.kind));
     ASSIGN_OR_RETURN(
         const std::unique_ptr<deliver::CurlTransport> transport,
-        deliver::CurlTransport::Create(
-            {.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http,
-             .ca_file = ""}));
+        deliver::CurlTransport::Create(deliver::CurlTransport::Options::FromEnvironment()));
     ProgressBar progress("read back", /*lines=*/false);
-    deliver::wandb::ReadBackOptions options;
+    deliver::ReadBackOptions options;
     // Cannot fail: the flag's check accepted it.
     absl::ParseDuration(flags_.timeout, &options.timeout);
     options.now = SteadyNow;
     options.sleep = absl::SleepFor;
     options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
-    return deliver::wandb::ReadBack(*reader_, run, delivery, *transport, key, options);
+    return deliver::FindDestination(delivery.kind)
+        ->ReadBack(*reader_, run, delivery, *transport, key, options);
   }
 
   const Globals& globals_;
@@ -140,6 +134,17 @@ class Verify {
   std::unique_ptr<storage::StoreReader> reader_;
   VerifyReport report_;
 };
+
+// The whole footer. It must outlive the program's command line.
+const char* Footer() {
+  static std::string& footer = *new std::string();
+  footer = kVerifyHeader;
+  for (const auto& destination : deliver::AllDestinations()) {
+    footer += destination->words().verify;
+  }
+  footer += kVerifyFooter;
+  return footer.c_str();
+}
 
 absl::Status RunVerify(const Globals& globals, const VerifyFlags& flags) {
   return Verify(globals, flags).Run();
@@ -150,7 +155,7 @@ absl::Status RunVerify(const Globals& globals, const VerifyFlags& flags) {
 void AddVerify(Program& program) {
   auto [options, flags] =
       program.Add("verify", "read a run back from its destinations and compare it with the store",
-                  kVerifyFooter, RunVerify);
+                  Footer(), RunVerify);
   flags.run.AddTo(options);
   options.Add("--json", &flags.json, "print an object, for programs");
   options.Add("--timeout", &flags.timeout,

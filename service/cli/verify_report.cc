@@ -12,9 +12,9 @@
 namespace ranklog::cli {
 namespace {
 
-using deliver::wandb::DocumentDiff;
-using deliver::wandb::HistoryDiff;
-using deliver::wandb::ReadBackReport;
+using deliver::DocumentDiff;
+using deliver::HistoryDiff;
+using deliver::ReadBackReport;
 using model::Json;
 
 // The figures of one destination; for `local`, those of the store.

@@ -10,7 +10,7 @@
 #include "service/cli/node/globals.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/terminal.h"
-#include "service/deliver/wandb/read_back.h"
+#include "service/deliver/read_back.h"
 #include "service/query/findings.h"
 #include "service/query/run_report.h"
 #include "service/query/store_check.h"
@@ -19,8 +19,8 @@ namespace ranklog::cli {
 
 struct DestinationCheck {
   query::DestinationReport report;
-  absl::optional<deliver::wandb::ReadBackReport> read_back;  // if the tracker was read back
-  std::string error;                                         // why it was not read back
+  absl::optional<deliver::ReadBackReport> read_back;  // if the tracker was read back
+  std::string error;                                  // why it was not read back
 };
 
 struct VerifyReport {

@@ -104,8 +104,8 @@ absl::Status Daemon::MakeDelivery() {
     notices_.Post(ingest::NoticeBoard::kAllRuns, *notice);
   }
 
-  pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
-  trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
+  pipeline::TrackerOptions trackers;
+  trackers.transmit_interval = config_.transmit_interval;
   trackers.ranks_return_by = SteadyNow() + kRanksReturn;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
                    pipeline::MakeTrackerWorkers(locked_dir_.dir, &credentials_, trackers));

@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/advice.h"
-#include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/wandb_delivery.h"
+#include "service/deliver/destination.h"
 #include "service/ingest/ingest_credentials.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
@@ -61,8 +60,10 @@ void RunCommands::RemoveRun(int64_t id, storage::Removal removal, ControlService
 
 absl::Status RunCommands::CheckDestination(int64_t id, const std::string& kind,
                                            const std::map<std::string, std::string>& given) const {
-  if (kind != deliver::wandb::kKind) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown tracker '", kind, "'; use wandb"));
+  const deliver::Destination* const destination = deliver::FindDestination(kind);
+  if (destination == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown tracker '", kind, "'; use ", absl::StrJoin(deliver::DestinationKinds(), ", ")));
   }
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(parts_.state_dir));
   ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
@@ -70,12 +71,11 @@ absl::Status RunCommands::CheckDestination(int64_t id, const std::string& kind,
   model::Session session;
   if (!streams.empty()) session.stream = streams.front().key;
   session.settings = run.settings;
-  const ingest::Credentials keys = ingest::IngestCredentials(parts_.credentials);
-  keys.remember(session, given);
-  if (keys.has_wandb(session)) return absl::OkStatus();
-  const std::string server = deliver::wandb::BaseUrlOf(run.settings);
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the daemon has no API key for ", server, "; run ", deliver::wandb::LoginCommand(server)));
+  ingest::IngestCredentials(parts_.credentials).remember(session, given);
+  if (ingest::KnowsKey(*parts_.credentials, *destination, session)) return absl::OkStatus();
+  const std::string server = destination->AddressOf(run.settings);
+  return absl::FailedPreconditionError(absl::StrCat("the daemon has no API key for ", server,
+                                                    "; run ", destination->LoginCommand(server)));
 }
 
 }  // namespace ranklog::daemon

@@ -19,6 +19,7 @@
 #include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/destination.h"
 #include "service/deliver/netrc.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/url.h"
@@ -69,20 +70,13 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
 
 }  // namespace
 
-absl::Status CheckWandbKey(absl::string_view key) {
-  if (key.empty()) return absl::InvalidArgumentError("not an API key: it is empty");
-  for (const char c : key) {
-    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
-      return absl::InvalidArgumentError(
-          "not an API key: it contains a space or a control character");
-    }
-  }
-  return absl::OkStatus();
-}
-
 CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
   Options options;
-  options.environment_key = EnvironmentVariable("WANDB_API_KEY");
+  for (const auto& destination : AllDestinations()) {
+    const Credential credential = destination->CredentialIn(
+        [](const std::string& name) { return EnvironmentVariable(name.c_str()); });
+    if (!credential.secret.empty()) options.environment[destination->kind()] = credential;
+  }
   const std::string home = EnvironmentVariable("HOME");
   if (std::string netrc = EnvironmentVariable("NETRC"); !netrc.empty()) {
     if (absl::StartsWith(netrc, "~/")) netrc = absl::StrCat(home, netrc.substr(1));
@@ -106,15 +100,14 @@ std::string JobOf(absl::string_view project, absl::string_view job_id) {
   return absl::StrCat(project.size(), ":", project, job_id);
 }
 
-absl::Status CredentialStore::Set(absl::string_view job, absl::string_view base_url,
-                                  absl::string_view key) {
-  key = absl::StripAsciiWhitespace(key);
-  ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
-  if (!key.empty()) {
-    const absl::MutexLock lock(&mutex_);
-    given_[{std::string(job), url.netloc}] = std::string(key);
-  }
-  return CheckWandbKey(key);
+absl::Status CredentialStore::Set(absl::string_view job, const Account& account,
+                                  Credential credential) {
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(account.server));
+  if (credential.secret.empty()) return absl::OkStatus();
+  absl::Status usable = account.destination.CheckCredential(credential);
+  const absl::MutexLock lock(&mutex_);
+  given_[{std::string(job), account.destination.kind(), url.netloc}] = std::move(credential);
+  return usable;
 }
 
 void CredentialStore::RecordAttach(absl::string_view job) {
@@ -141,53 +134,61 @@ absl::optional<std::map<std::string, std::string>> CredentialStore::VariablesOf(
   return found->second;
 }
 
-absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::string_view base_url,
-                                                  const std::set<std::string>& refused) const {
-  ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
-  const auto checked = [](const std::string& key,
-                          absl::string_view from) -> absl::StatusOr<std::string> {
-    if (absl::Status status = CheckWandbKey(key); !status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(from, ": ", status.message(), kToContinue,
-                       "correct it there, or run: WANDB_API_KEY=KEY ranklog sync RUN"));
+absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Account& account,
+                                                 const std::set<Credential>& refused) const {
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(account.server));
+  const Destination& destination = account.destination;
+  const std::string& variable = destination.words().key_variable;
+  const auto checked = [&](const Credential& credential,
+                           absl::string_view from) -> absl::StatusOr<Credential> {
+    if (absl::Status status = destination.CheckCredential(credential); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(from, ": ", status.message(), kToContinue,
+                                                     "correct it there, or run: ", variable,
+                                                     "=KEY ranklog sync RUN"));
     }
-    return key;
+    return credential;
   };
   {
     const absl::MutexLock lock(&mutex_);
-    const auto it = given_.find({std::string(job), url.netloc});
+    const auto it = given_.find({std::string(job), destination.kind(), url.netloc});
     if (it != given_.end() && refused.count(it->second) == 0) {
-      return checked(it->second, "WANDB_API_KEY of the job");
+      return checked(it->second, absl::StrCat(variable, " of the job"));
     }
   }
-  if (!options_.environment_key.empty() && refused.count(options_.environment_key) == 0) {
-    return checked(options_.environment_key, "WANDB_API_KEY");
+  const auto own = options_.environment.find(destination.kind());
+  if (own != options_.environment.end() && refused.count(own->second) == 0) {
+    return checked(own->second, variable);
   }
   absl::Status unreadable;  // why the first file cannot be read
-  for (const std::string& path : options_.netrc) {
-    const auto text = ReadFile(path, /*must_be_private=*/false);
+  const auto read = [&](const std::string& path,
+                        bool must_be_private) -> absl::optional<Credential> {
+    const auto text = ReadFile(path, must_be_private);
     unreadable.Update(text.status());
-    if (!text.ok() || !text->has_value()) continue;
-    const auto key = NetrcPassword(**text, url.netloc);
-    if (key && refused.count(*key) == 0) return checked(*key, path);
+    if (!text.ok() || !text->has_value()) return absl::nullopt;
+    const auto entry = NetrcEntryOf(**text, url.netloc, account.project);
+    Credential found = entry ? destination.CredentialOfLogin(*entry) : Credential();
+    if (refused.count(found) != 0) found = {};
+    return found;
+  };
+  for (const std::string& path : options_.netrc) {
+    const auto found = read(path, /*must_be_private=*/false);
+    if (!found) continue;
+    if (!found->secret.empty()) return checked(*found, path);
     break;
   }
   std::vector<std::string> looked_in = options_.netrc;
   for (const std::vector<std::string>* paths : {&options_.files, &options_.passed}) {
     for (const std::string& path : *paths) {
-      const auto text = ReadFile(path, /*must_be_private=*/paths == &options_.files);
-      unreadable.Update(text.status());
+      const auto found = read(path, /*must_be_private=*/paths == &options_.files);
       looked_in.push_back(path);
-      if (!text.ok() || !text->has_value()) continue;
-      const auto key = NetrcPassword(**text, url.netloc);
-      if (key && refused.count(*key) == 0) return checked(*key, path);
+      if (found && !found->secret.empty()) return checked(*found, path);
     }
   }
   RETURN_IF_ERROR(unreadable);
   return absl::NotFoundError(absl::StrCat(
       kNoKey, url.netloc, ": ",
-      job.empty() ? "" : "no rank of the job has sent one since the daemon started, ",
-      "WANDB_API_KEY is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
+      job.empty() ? "" : "no rank of the job has sent one since the daemon started, ", variable,
+      " is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
 }
 
 bool CredentialStore::HasRefusedFile() const {

@@ -1,4 +1,4 @@
-// Finds the API keys for trackers. Keys are held in memory only: they are never stored, logged, or
+// Finds the credentials for trackers. They are held in memory only: they are never stored, logged, or
 // put into an error message.
 
 #ifndef SERVICE_DELIVER_CREDENTIALS_H_
@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,12 +21,31 @@
 
 namespace ranklog::deliver {
 
+class Destination;
+
+// What proves to a server who we are. Its destination decides how it is sent: as basic or bearer
+// authentication, or in headers.
+struct Credential {
+  std::string user = "";    // empty: the secret needs no user
+  std::string secret = "";  // a key, a token or a password
+
+  friend auto operator<=>(const Credential&, const Credential&) = default;
+};
+
+// A server, and the project of a run there.
+struct Account {
+  const Destination& destination;
+  std::string server;  // its URL
+  std::string project;
+};
+
 // Thread-safe. One per daemon, shared by the RPCs that receive keys and the deliveries that use
 // them.
 class CredentialStore {
  public:
   struct Options {
-    std::string environment_key;     // WANDB_API_KEY of the daemon's environment; may be empty
+    // Of the process's environment, by kind of destination. A missing kind has none.
+    std::map<std::string, Credential> environment;
     std::vector<std::string> netrc;  // candidates for the netrc file; the first that exists counts
     // Our own files in netrc format; all of them are searched. A file that other users may read or
     // write is refused.
@@ -34,7 +54,7 @@ class CredentialStore {
     // directory is private, so their mode is not checked.
     std::vector<std::string> passed = {};
 
-    // Reads WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
+    // Reads the variables of all destinations, such as WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
     // $XDG_CONFIG_HOME/ranklog/credentials (~/.config); $CREDENTIALS_DIRECTORY/credentials. Not
     // thread-safe, because getenv is not.
     static Options FromEnvironment(const std::string& state_dir);
@@ -42,10 +62,10 @@ class CredentialStore {
 
   explicit CredentialStore(Options options) : options_(std::move(options)) {}
 
-  // Stores the key that a rank of `job` (JobOf) sent for the server at `base_url`. For this job it
-  // comes before all other keys, and no other job uses it. Surrounding white space is removed.
-  //   kInvalidArgument  not a key, or not a URL; Find() returns the same error
-  absl::Status Set(absl::string_view job, absl::string_view base_url, absl::string_view key)
+  // Stores the credential that a rank of `job` (JobOf) sent for the server. For this job it comes
+  // before all others, and no other job uses it. Does nothing if it has no secret.
+  //   kInvalidArgument  cannot be sent, or not a URL; Find() returns the same error
+  absl::Status Set(absl::string_view job, const Account& account, Credential credential)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records that a rank of the job has attached, and that its credentials are stored.
@@ -61,15 +81,17 @@ class CredentialStore {
   absl::optional<std::map<std::string, std::string>> VariablesOf(absl::string_view job) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The key of a job for the server: the first that exists and is not in `refused`. Order: the
-  // ranks' key, the environment, netrc, our files, passed files. Reads the files on each call, so
-  // that a corrected key counts at once. `job` is empty in a command, to which no rank sends a key.
-  //   kNotFound          no key; the message lists the places that were searched
-  //   kPermissionDenied  no key, and a file was refused: other users may read or write it, or it
+  // The credential of a job for the server: the first that exists and is not in `refused`. Order:
+  // that of the ranks, the environment, netrc, our files, passed files. In a file, an entry for the
+  // account's project counts before one for the whole server (NetrcEntryOf). Reads the files on each
+  // call, so that a corrected key counts at once. `job` is empty in a command, to which no rank
+  // sends a key.
+  //   kNotFound          none; the message lists the places that were searched
+  //   kPermissionDenied  none, and a file was refused: other users may read or write it, or it
   //                      belongs to another user
-  //   kInvalidArgument   not an API key, or not a URL
-  absl::StatusOr<std::string> Find(absl::string_view job, absl::string_view base_url,
-                                   const std::set<std::string>& refused = {}) const
+  //   kInvalidArgument   cannot be sent, or not a URL
+  absl::StatusOr<Credential> Find(absl::string_view job, const Account& account,
+                                  const std::set<Credential>& refused = {}) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether Find() refuses one of our own or passed files. It may have the key that is wanted.
@@ -78,8 +100,9 @@ class CredentialStore {
  private:
   const Options options_;
   mutable absl::Mutex mutex_;
-  // By job and network location of the server.
-  std::map<std::pair<std::string, std::string>, std::string> given_ ABSL_GUARDED_BY(mutex_);
+  // By job, kind of destination and network location of the server.
+  std::map<std::tuple<std::string, std::string, std::string>, Credential> given_
+      ABSL_GUARDED_BY(mutex_);
   // By job.
   std::map<std::string, std::map<std::string, std::string>> variables_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> met_ ABSL_GUARDED_BY(mutex_);
@@ -93,10 +116,6 @@ inline bool LacksKey(absl::string_view error) { return absl::StartsWith(error, k
 
 // The name of a job: distinct for each pair of project and id.
 std::string JobOf(absl::string_view project, absl::string_view job_id);
-
-// kInvalidArgument if the key cannot be sent: it must be printable ASCII without spaces. Only the
-// server knows whether the key is valid.
-absl::Status CheckWandbKey(absl::string_view key);
 
 }  // namespace ranklog::deliver
 

@@ -142,6 +142,11 @@ struct CurlTransport::Handle {
   }
 };
 
+CurlTransport::Options CurlTransport::Options::FromEnvironment() {
+  constexpr char kVariable[] = "RANKLOG_ALLOW_HTTP";
+  return {.allow_plain_http = AllowsHttp({{kVariable, EnvironmentVariable(kVariable)}})};
+}
+
 absl::StatusOr<std::unique_ptr<CurlTransport>> CurlTransport::Create(const Options& options) {
   return std::unique_ptr<CurlTransport>(new CurlTransport(options));
 }

@@ -27,6 +27,9 @@ class CurlTransport : public Transport {
     bool allow_plain_http = false;
     std::string ca_file{};  // trusted PEM certificates; empty: see certificates.h
     absl::Duration connect_timeout = absl::Seconds(10);
+
+    // Reads RANKLOG_ALLOW_HTTP (1 or true). Not thread-safe, because getenv is not.
+    static Options FromEnvironment();
   };
 
   // libcurl and its TLS library are initialized at the first request, not in an idle daemon.

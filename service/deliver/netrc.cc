@@ -1,6 +1,8 @@
 #include "service/deliver/netrc.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -60,61 +62,80 @@ class Tokens {
   size_t begin_ = 0;
 };
 
-}  // namespace
+struct Entry {
+  std::string machine;
+  std::string account;
+  NetrcEntry content;
+  bool is_default = false;
+  bool has_password = false;
+  size_t begin = 0;  // its place in the text
+  size_t end = 0;
+};
 
-absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_view machine) {
-  enum class Entry { kNone, kOther, kWanted, kDefault } entry = Entry::kNone;
-  absl::optional<std::string> by_default;
+std::vector<Entry> Entries(absl::string_view text) {
+  std::vector<Entry> entries;
+  bool open = false;  // the last entry continues
   Tokens tokens(text);
   std::string token;
-  while (tokens.Next(&token)) {
-    if (token == "machine") {
-      if (!tokens.Next(&token)) break;
-      entry = token == machine ? Entry::kWanted : Entry::kOther;
-    } else if (token == "default") {
-      entry = Entry::kDefault;
-    } else if (token == "macdef") {
-      tokens.SkipMacro();
-    } else if (token == "password") {
-      if (!tokens.Next(&token)) break;
-      if (entry == Entry::kWanted) return token;
-      if (entry == Entry::kDefault && !by_default.has_value()) by_default = token;
-    } else if (token == "login" || token == "account") {
-      if (!tokens.Next(&token)) break;
-    }
-  }
-  return by_default;
-}
-
-std::string NetrcWithout(absl::string_view text, absl::string_view machine) {
-  std::string others;
-  size_t from = 0;  // start of the text that is not copied yet, or of the entry
-  bool wanted = false;
-  Tokens tokens(text);
-  std::string token;
-  size_t end = 0;  // end of the last token
-  const auto end_entry = [&] {
-    if (!wanted) return;
-    from = std::min(text.find_first_not_of(" \t\r", end), text.size());
-    if (from < text.size() && text[from] == '\n') ++from;
-    wanted = false;
-  };
   while (tokens.Next(&token)) {
     const size_t begin = tokens.begin();
-    if (token == "machine" || token == "default" || token == "macdef") end_entry();
-    if (token == "machine") {
-      if (!tokens.Next(&token)) break;
-      wanted = token == machine;
-      if (wanted) absl::StrAppend(&others, text.substr(from, begin - from));
+    if (token == "machine" || token == "default") {
+      open = true;
+      entries.emplace_back();
+      entries.back().is_default = token == "default";
+      entries.back().begin = begin;
+      if (token == "machine") tokens.Next(&entries.back().machine);
     } else if (token == "macdef") {
+      open = false;
       tokens.SkipMacro();
     } else if (token == "password" || token == "login" || token == "account") {
-      if (!tokens.Next(&token)) break;
+      std::string value;
+      const bool has_value = tokens.Next(&value);
+      if (open && has_value) {
+        Entry& entry = entries.back();
+        entry.has_password |= token == "password";
+        // The first value counts.
+        std::string& member = token == "password" ? entry.content.password
+                              : token == "login"  ? entry.content.login
+                                                  : entry.account;
+        if (member.empty()) member = std::move(value);
+      }
     }
-    end = tokens.end();
+    if (open) entries.back().end = tokens.end();
   }
-  end = tokens.end();
-  end_entry();
+  return entries;
+}
+
+}  // namespace
+
+absl::optional<NetrcEntry> NetrcEntryOf(absl::string_view text, absl::string_view machine,
+                                        absl::string_view project) {
+  // Entries from the least to the most specific.
+  absl::optional<NetrcEntry> by_default, of_machine, of_project;
+  for (const Entry& entry : Entries(text)) {
+    if (!entry.has_password) continue;
+    absl::optional<NetrcEntry>* place = &by_default;
+    if (!entry.is_default) {
+      if (entry.machine != machine) continue;
+      if (!entry.account.empty() && entry.account != project) continue;
+      place = entry.account.empty() ? &of_machine : &of_project;
+    }
+    if (!place->has_value()) *place = entry.content;
+  }
+  if (of_project) return of_project;
+  return of_machine ? of_machine : by_default;
+}
+
+std::string NetrcWithout(absl::string_view text, absl::string_view machine,
+                         absl::string_view project) {
+  std::string others;
+  size_t from = 0;  // start of the text that is not copied yet
+  for (const Entry& entry : Entries(text)) {
+    if (entry.is_default || entry.machine != machine || entry.account != project) continue;
+    absl::StrAppend(&others, text.substr(from, entry.begin - from));
+    from = std::min(text.find_first_not_of(" \t\r", entry.end), text.size());
+    if (from < text.size() && text[from] == '\n') ++from;
+  }
   return absl::StrCat(others, text.substr(from));
 }
 

@@ -8,13 +8,21 @@
 
 namespace ranklog::deliver {
 
-// The password for `machine` in the text of a netrc file, else that of its `default` entry. A
-// machine with a port differs from the same machine without. Skips macros and unknown tokens.
-absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_view machine);
+struct NetrcEntry {
+  std::string login;
+  std::string password;
+};
 
-// The text without the entries of `machine`. All other text, including comments and macros, is
-// unchanged.
-std::string NetrcWithout(absl::string_view text, absl::string_view machine);
+// The first entry for `machine` that has a password and the account `project`; else the first one
+// without an account; else the `default` entry. A machine with a port differs from the same machine
+// without. Skips macros and unknown tokens.
+absl::optional<NetrcEntry> NetrcEntryOf(absl::string_view text, absl::string_view machine,
+                                        absl::string_view project = "");
+
+// The text without the entries of `machine` with the account `project`, or without an account if it
+// is empty. All other text, including comments and macros, is unchanged.
+std::string NetrcWithout(absl::string_view text, absl::string_view machine,
+                         absl::string_view project = "");
 
 }  // namespace ranklog::deliver
 

@@ -31,6 +31,8 @@ struct HttpRequest {
 };
 
 struct HttpResponse {
+  static constexpr int kUnauthorized = 401;  // the credential is missing or refused
+
   int code = 0;
   std::string body;                            // at most max_answer; the rest is dropped
   absl::optional<absl::Duration> retry_after;  // if the answer has it

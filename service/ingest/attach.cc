@@ -14,7 +14,7 @@ namespace ranklog::ingest {
 
 void ResolveDestinations(const Credentials& credentials, model::Session* session) {
   if (!session->settings.destinations.empty()) return;
-  session->settings.destinations = {credentials.has_wandb(*session) ? "wandb" : "local"};
+  session->settings.destinations = {credentials.usual_destination(*session)};
 }
 
 absl::StatusOr<model::JobChoice> Attacher::Choose(const model::Session& session,

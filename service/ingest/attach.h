@@ -25,11 +25,11 @@ namespace ranklog::ingest {
 struct Credentials {
   // Stores the keys and variables that a rank of this session sent, by variable name.
   std::function<void(const model::Session&, const std::map<std::string, std::string>&)> remember;
-  // Whether a W&B key was found or given for the session, even if it cannot be used.
-  std::function<bool(const model::Session&)> has_wandb;
+  // The destination of a session that names none: the first one with a key, else local.
+  std::function<std::string(const model::Session&)> usual_destination;
 };
 
-// Replaces empty destinations by the default: wandb if a key for it is known, else local.
+// Replaces empty destinations by the usual one.
 void ResolveDestinations(const Credentials& credentials, model::Session* session);
 
 // Attaches sessions in the store. Use it only on the store loop's thread.

@@ -9,6 +9,7 @@
 #include "ranklog/v1/base_url.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
+#include "service/deliver/destination.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -38,10 +39,14 @@ absl::StatusOr<model::LogStrategy> ToStrategy(v1::LogStrategy strategy) {
 absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
   ASSIGN_OR_RETURN(model::LogStrategy strategy, ToStrategy(settings.strategy()));
   for (const std::string& destination : settings.destinations()) {
-    if (destination != "wandb" && destination != "local") {
+    if (destination != "local" && deliver::FindDestination(destination) == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown destination \"", destination, "\"; use wandb or local"));
+          absl::StrCat("unknown destination \"", destination, "\"; use ", deliver::KindsText()));
     }
+  }
+  model::DestinationSettings of_destinations;
+  if (std::string url = v1::WithoutUser(settings.base_url()); !url.empty()) {
+    of_destinations["wandb"]["base_url"] = std::move(url);
   }
   return model::RunSettings{.entity = settings.entity(),
                             .name = settings.name(),
@@ -53,7 +58,7 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
                             .destinations = Strings(settings.destinations()),
                             .rank_statistics = Strings(settings.rank_statistics()),
                             .rank_statistic_rules = Strings(settings.rank_statistic_rules()),
-                            .base_url = v1::WithoutUser(settings.base_url()),
+                            .destination_settings = std::move(of_destinations),
                             .host = settings.host(),
                             .program = settings.program(),
                             .resume = settings.resume(),

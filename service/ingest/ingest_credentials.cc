@@ -4,12 +4,18 @@
 #include <string>
 #include <utility>
 
-#include "service/deliver/wandb/base_url.h"
-
 namespace ranklog::ingest {
 namespace {
 
-constexpr char kWandbKey[] = "WANDB_API_KEY";
+std::string JobOf(const model::Session& session) {
+  return deliver::JobOf(session.stream.project, session.stream.job_id);
+}
+
+deliver::Account AccountOf(const deliver::Destination& destination, const model::Session& session) {
+  return {.destination = destination,
+          .server = destination.AddressOf(session.settings),
+          .project = session.stream.project};
+}
 
 }  // namespace
 
@@ -17,32 +23,43 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
   return {
       .remember =
           [store](const model::Session& session, const std::map<std::string, std::string>& given) {
-            const std::string job = deliver::JobOf(session.stream.project, session.stream.job_id);
+            const std::string job = JobOf(session);
             std::map<std::string, std::string> variables = given;
-            variables.erase(kWandbKey);
-            // An older client sends no variables; then the daemon's variables apply.
-            if (!variables.empty()) store->SetVariables(job, std::move(variables));
-            const auto key = given.find(kWandbKey);
-            if (key != given.end()) {
-              // The run's delivery gets the same error and reports it.
-              store->Set(job, deliver::wandb::BaseUrlOf(session.settings), key->second)
+            for (const auto& destination : deliver::AllDestinations()) {
+              deliver::Credential credential =
+                  destination->CredentialIn([&](const std::string& name) {
+                    const auto found = given.find(name);
+                    return found == given.end() ? "" : found->second;
+                  });
+              for (const auto& [name, value] : destination->VariablesOf(credential)) {
+                variables.erase(name);
+              }
+              // If it cannot be used, the run's delivery gets the same error and reports it.
+              store->Set(job, AccountOf(*destination, session), std::move(credential))
                   .IgnoreError();
             }
+            // An older client sends no variables; then the daemon's variables apply.
+            if (!variables.empty()) store->SetVariables(job, std::move(variables));
             store->RecordAttach(job);
           },
-      .has_wandb =
-          [store](const model::Session& session) {
-            const absl::Status found =
-                store
-                    ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
-                           deliver::wandb::BaseUrlOf(session.settings))
-                    .status();
-            if (found.ok() || absl::IsNotFound(found)) return found.ok();
-            // A key, an address or a file of our own that cannot be used still shows that W&B is
-            // meant, so the run waits. A netrc may be there for other servers.
-            return absl::IsInvalidArgument(found) || store->HasRefusedFile();
-          },
+      .usual_destination = [store](const model::Session& session) -> std::string {
+        for (const auto& destination : deliver::AllDestinations()) {
+          if (KnowsKey(*store, *destination, session)) return destination->kind();
+        }
+        return "local";
+      },
   };
+}
+
+bool KnowsKey(const deliver::CredentialStore& store, const deliver::Destination& destination,
+              const model::Session& session) {
+  const deliver::Account account = AccountOf(destination, session);
+  if (account.server.empty()) return false;
+  const absl::Status found = store.Find(JobOf(session), account).status();
+  if (found.ok() || absl::IsNotFound(found)) return found.ok();
+  // A key, an address or a file of our own that cannot be used still shows that the destination is
+  // meant, so the run waits. A netrc may be there for other servers.
+  return absl::IsInvalidArgument(found) || store.HasRefusedFile();
 }
 
 }  // namespace ranklog::ingest

@@ -66,6 +66,14 @@ absl::string_view Name(LogStrategy strategy) {
   return "unknown";
 }
 
+const std::string& RunSettings::Of(const std::string& kind, const std::string& name) const {
+  static const std::string& unset = *new std::string();
+  const auto settings = destination_settings.find(kind);
+  if (settings == destination_settings.end()) return unset;
+  const auto setting = settings->second.find(name);
+  return setting == settings->second.end() ? unset : setting->second;
+}
+
 bool IsSameRank(const StreamKey& one, const StreamKey& other) {
   return one.project == other.project && one.job_id == other.job_id && one.rank == other.rank;
 }

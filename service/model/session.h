@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct StreamKey {
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 
+// The settings of destinations, by kind and name.
+using DestinationSettings = std::map<std::string, std::map<std::string, std::string>>;
+
 struct RunSettings {
   std::string entity;
   std::string name;
@@ -41,11 +45,14 @@ struct RunSettings {
   // {"none"}: off. A rule is GLOB=NAME,NAME. See RankStatistics.
   std::vector<std::string> rank_statistics;
   std::vector<std::string> rank_statistic_rules;
-  std::string base_url;
+  DestinationSettings destination_settings;  // also of those that the run does not go to yet
   std::string host;
   std::string program;
   std::string resume;
   int64_t start_time_us = 0;  // Unix time
+
+  // The setting `name` of the destination `kind`; empty if it is not set.
+  const std::string& Of(const std::string& kind, const std::string& name) const;
 
   friend bool operator==(const RunSettings&, const RunSettings&) = default;
 };

@@ -1,6 +1,7 @@
 #include "service/storage/documents.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "service/base/status_macros.h"
@@ -24,7 +25,7 @@ void ForEachSetting(Settings& settings, const Visit& visit) {
   visit("destinations", settings.destinations);
   visit("rank_statistics", settings.rank_statistics);
   visit("rank_statistic_rules", settings.rank_statistic_rules);
-  visit("base_url", settings.base_url);
+  visit("destination_settings", settings.destination_settings);
   visit("host", settings.host);
   visit("program", settings.program);
   visit("resume", settings.resume);
@@ -60,6 +61,16 @@ struct ReadFrom {
     if (found == document.end() || !found->is_array()) return;
     for (const Json& element : *found) {
       if (element.is_string()) texts.push_back(element.get<std::string>());
+    }
+  }
+  void operator()(const char* key, model::DestinationSettings& settings) const {
+    const auto found = document.find(key);
+    if (found == document.end() || !found->is_object()) return;
+    for (const auto& [kind, members] : found->items()) {
+      if (!members.is_object()) continue;
+      for (const auto& [name, value] : members.items()) {
+        if (value.is_string()) settings[kind][name] = value.template get<std::string>();
+      }
     }
   }
   void operator()(const char* key, model::LogStrategy& strategy) const {
@@ -154,6 +165,10 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   }
   model::RunSettings settings;
   ForEachSetting(settings, read);
+  // Until the settings of a destination had a map, there was one destination with one setting.
+  std::string base_url;
+  read("base_url", base_url);
+  if (!base_url.empty()) settings.destination_settings["wandb"]["base_url"] = base_url;
   return settings;
 }
 

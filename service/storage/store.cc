@@ -171,7 +171,8 @@ absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
       run, {run, kind, Parameter::Blob(EncodeDocument(model::Json::object()))});
 }
 
-absl::Status Store::SetBaseUrl(int64_t run, absl::string_view base_url) {
+absl::Status Store::SetAddress(int64_t run, const std::string& kind, const std::string& setting,
+                               const std::string& url) {
   RETURN_IF_ERROR(CheckInTransaction());
   int64_t job = 0;
   model::RunSettings settings;
@@ -185,16 +186,16 @@ absl::Status Store::SetBaseUrl(int64_t run, absl::string_view base_url) {
     job = query.Integer(0);
     ASSIGN_OR_RETURN(settings, DecodeSettings(query.Bytes(1)));
   }
-  if (settings.base_url == base_url) return absl::OkStatus();
+  if (settings.Of(kind, setting) == url) return absl::OkStatus();
   RETURN_IF_ERROR(CheckNotRunning(job));
-  ASSIGN_OR_RETURN(const std::string tracker, TrackerOf(job));
-  if (!tracker.empty()) {
+  ASSIGN_OR_RETURN(const std::set<std::string> trackers, TrackersOf(job));
+  if (trackers.count(kind) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(tracker,
+        absl::StrCat(kind,
                      " has a part of the job's runs already, and their other rows belong to the "
                      "same server; run `ranklog sync` without --base-url"));
   }
-  settings.base_url = std::string(base_url);
+  settings.destination_settings[kind][setting] = url;
   return Write("UPDATE job SET settings = ?2 WHERE id = ?1",
                {job, Parameter::Blob(EncodeSettings(settings))});
 }
@@ -210,15 +211,16 @@ absl::Status Store::CheckNotRunning(int64_t job) {
   return runs.status();
 }
 
-absl::StatusOr<std::string> Store::TrackerOf(int64_t job) {
+absl::StatusOr<std::set<std::string>> Store::TrackersOf(int64_t job) {
+  std::set<std::string> trackers;
   Query query = writer_.Select(
       absl::StrCat(kSelectDelivery, "WHERE run.job = ?1 AND kind <> 'local'"), {job});
   while (query.Next()) {
     ASSIGN_OR_RETURN(const model::Delivery delivery, DeliveryOf(query));
-    if (!delivery.cursor.empty() || delivery.delivered_rows != 0) return delivery.kind;
+    if (!delivery.cursor.empty() || delivery.delivered_rows != 0) trackers.insert(delivery.kind);
   }
   RETURN_IF_ERROR(query.status());
-  return "";
+  return trackers;
 }
 
 absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
@@ -231,9 +233,11 @@ absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
     ASSIGN_OR_RETURN(known, DecodeSettings(query.Bytes(1)));
   }
   settings.start_time_us = known.start_time_us;
-  if (settings.base_url != known.base_url) {
-    ASSIGN_OR_RETURN(const std::string tracker, TrackerOf(job));
-    if (!tracker.empty()) settings.base_url = known.base_url;
+  if (settings.destination_settings != known.destination_settings) {
+    ASSIGN_OR_RETURN(const std::set<std::string> trackers, TrackersOf(job));
+    for (const std::string& kind : trackers) {
+      settings.destination_settings[kind] = known.destination_settings[kind];
+    }
   }
   return Write("UPDATE job SET settings_rank = ?2, settings = ?3 WHERE id = ?1",
                {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,11 +171,13 @@ class Store {
   // Adds a destination to a run, with nothing delivered yet. Harmless if the run has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
-  // Changes the address of the W&B server for the run's job, and so for all runs of the job. The
-  // caller ensures that no process delivers one of them. Does nothing if that is its address.
-  //   kFailedPrecondition  a run of the job is running, so its ranks give the address. Or a tracker
-  //                        has a part of a run, so its other rows belong there, too
-  absl::Status SetBaseUrl(int64_t run, absl::string_view base_url);
+  // Changes a setting of a destination, the URL of its server, for the run's job, and so for all
+  // runs of the job. The caller ensures that no process delivers one of them. Does nothing if that
+  // is its value.
+  //   kFailedPrecondition  a run of the job is running, so its ranks give the address. Or the
+  //                        tracker has a part of a run, so its other rows belong there, too
+  absl::Status SetAddress(int64_t run, const std::string& kind, const std::string& setting,
+                          const std::string& url);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
   // ended and all its rows and items are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
@@ -237,9 +240,9 @@ class Store {
   absl::Status DirtyAPage();
   void ForgetKnown();
 
-  absl::Status CheckNotRunning(int64_t job);  // for SetBaseUrl()
-  // A tracker that has a part of one of the job's runs; empty: none has.
-  absl::StatusOr<std::string> TrackerOf(int64_t job);
+  absl::Status CheckNotRunning(int64_t job);  // for SetAddress()
+  // The trackers that have a part of one of the job's runs.
+  absl::StatusOr<std::set<std::string>> TrackersOf(int64_t job);
   absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);
   // Keeps the server's address once a tracker has a part of a run: rows of one run belong to one
   // server.

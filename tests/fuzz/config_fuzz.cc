@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MUST(config.drain >= absl::ZeroDuration() && config.drain < absl::InfiniteDuration());
   MUST(config.commit_interval >= absl::Milliseconds(1));
   MUST(config.step_wait >= absl::ZeroDuration());
-  MUST(config.wandb_transmit_interval >= absl::Milliseconds(1));
+  MUST(config.transmit_interval >= absl::Milliseconds(1));
   MUST(config.log_level == "debug" || config.log_level == "info" || config.log_level == "warn" ||
        config.log_level == "error");
   return 0;

@@ -36,6 +36,7 @@
 #include "service/storage/store_reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/storage/builders.h"
+#include "tests/support/wandb_account.h"
 #include "tests/support/wandb_server.h"
 
 namespace ranklog::fuzz {
@@ -74,7 +75,7 @@ class Runs {
   void Add(const std::string& run_id, uint64_t rows, model::RunState state) {
     model::Session session;
     session.stream = {"p", run_id, 0, ids_.size() + 1};
-    session.settings.base_url = kServer;
+    session.settings.destination_settings["wandb"]["base_url"] = kServer;
     session.settings.destinations = {"wandb"};
     session.settings.start_time_us = kStartUs;
     model::RunAssignment assignment;
@@ -278,7 +279,7 @@ class Delivered {
       : runs_(runs),
         tracker_(*tracker),
         run_(runs.reader().GetRun(run).value()),
-        credentials_({.environment_key = kKey, .netrc = {}, .files = {}}),
+        credentials_(testing::WandbKey(kKey)),
         breakers_({.seed = 1}, [tracker] { return tracker->now; }) {
     stored_.run = run;
     stored_.kind = deliver::wandb::kKind;

@@ -37,7 +37,7 @@ mkdir -p $out/artifacts $out/logs
 $out/fuzz/fuzz_seeds $out/seeds
 # UBSan's reports must stop a target. An allocation that is too large must fail, not end the process, as in a daemon.
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1 HOME=/nonexistent
-unset RANKLOG_ADDRESS RANKLOG_STATE_DIR RANKLOG_SPOOL_DIR RANKLOG_WANDB_TRANSMIT_INTERVAL XDG_STATE_HOME XDG_RUNTIME_DIR
+unset RANKLOG_ADDRESS RANKLOG_STATE_DIR RANKLOG_SPOOL_DIR RANKLOG_TRANSMIT_INTERVAL XDG_STATE_HOME XDG_RUNTIME_DIR
 
 fuzz() {
   local target=$1 seconds=$2 out=$3 seeds=()

@@ -117,7 +117,7 @@ TEST_F(BadStoreTest, StoreOfAPrereleaseIsRefused) {
 
 TEST(BadRowsTest, AreCountedWhileOthersAreDelivered) {
   FakeWandb wandb;
-  Node node({"--wandb-transmit-interval", "50ms"});
+  Node node({"--transmit-interval", "50ms"});
   node.Start();
   ChildProcess::Options options;
   options.environment = node.RankEnvironment("job", 0, 0, 1, 1);

@@ -65,7 +65,8 @@ model::Stream CliTest::Attach(const std::string& job, uint32_t rank, const std::
   session.settings.group = "sweep";
   session.settings.destinations = {destination};
   session.settings.start_time_us = time_us;
-  session.settings.base_url = "http://127.0.0.1:1";  // nothing listens there
+  session.settings.destination_settings["wandb"]["base_url"] =
+      "http://127.0.0.1:1";  // nothing listens there
   session.identity.world_size = 2;
   session.identity.local_world_size = 2;
   session.identity.local_rank = rank;

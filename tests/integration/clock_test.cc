@@ -111,7 +111,7 @@ class ClockTest : public ::testing::Test {
   TempDir dir_;
   SettableClock clock_;
   FakeWandb wandb_;
-  Node node_{{"--wandb-transmit-interval", "50ms"}};
+  Node node_{{"--transmit-interval", "50ms"}};
 };
 
 TEST_F(ClockTest, DayJumpsLoseAndDelayNothing) {

@@ -86,7 +86,7 @@ TEST_F(ContainerTest, DaemonInsideDeliversBeforeRunEnds) {  // S43
 // Delivers what a container that has ended left on its volume.
 TEST_F(ContainerTest, SyncOnSameVolumeDeliversRest) {  // S43
   ChildProcess::Options options = RankWithADaemonInside();
-  options.environment["RANKLOG_WANDB_TRANSMIT_INTERVAL"] = "1h";
+  options.environment["RANKLOG_TRANSMIT_INTERVAL"] = "1h";
   const Finished first =
       RunToEnd(InContainer({LOGGING_RANK, std::to_string(kContainerRows)}), options);
   EXPECT_EQ(first.code, 0) << "durable";

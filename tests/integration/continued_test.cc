@@ -91,7 +91,7 @@ class ContinuedTest : public ::testing::Test {
   }
 
   FakeWandb wandb_;
-  Node node_{{"--wandb-transmit-interval", "50ms"}};
+  Node node_{{"--transmit-interval", "50ms"}};
 };
 
 TEST_F(ContinuedTest, CheckpointReplayReplacesOldRows) {

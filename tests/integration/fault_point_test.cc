@@ -54,7 +54,7 @@ class FaultPointTest : public ::testing::TestWithParam<Death> {
 };
 
 TEST_P(FaultPointTest, DaemonDeathLosesAndRepeatsNothing) {  // S20
-  Node node({"--wandb-transmit-interval", "20ms"});
+  Node node({"--transmit-interval", "20ms"});
   CountingJob counting(node, "job", /*rows=*/0, SmallRing());
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
   ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
@@ -69,7 +69,7 @@ TEST_P(FaultPointTest, DaemonDeathLosesAndRepeatsNothing) {  // S20
 }
 
 TEST_P(FaultPointTest, RankAndDaemonDeathLosesNothing) {  // S19, S20
-  Node node({"--wandb-transmit-interval", "20ms"});
+  Node node({"--transmit-interval", "20ms"});
   CountingJob counting(node, "job", /*rows=*/0, SmallRing());
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
   ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";

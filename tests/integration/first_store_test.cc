@@ -38,7 +38,7 @@ class FirstStoreTest : public ::testing::Test {
     // Its server was at a port that is unknown now.
     for (const char* run : {"first", "again", "killed"}) {
       model::RunSettings settings = node_.GetRun(run).settings;
-      settings.base_url = wandb_.url();
+      settings.destination_settings["wandb"]["base_url"] = wandb_.url();
       node_.EditStore(absl::StrCat("UPDATE job SET settings = x'",
                                    absl::BytesToHexString(storage::EncodeSettings(settings)),
                                    "' WHERE job_id = '", run, "'"));
@@ -53,7 +53,7 @@ class FirstStoreTest : public ::testing::Test {
   }
 
   FakeWandb wandb_;
-  Node node_{{"--wandb-transmit-interval", "50ms"}};
+  Node node_{{"--transmit-interval", "50ms"}};
 };
 
 TEST_F(FirstStoreTest, MigratedStoreIsReadWithoutADaemon) {

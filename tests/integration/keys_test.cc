@@ -76,8 +76,7 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   EXPECT_THAT(login("").output, HasSubstr("run: ranklog login < FILE"));
   const Finished refused = login(std::string(40, 'x'));
   EXPECT_EQ(refused.code, 1) << refused.output;
-  EXPECT_THAT(refused.output,
-              HasSubstr("the check of the key at " + wandb.url() + " failed: HTTP 401"));
+  EXPECT_THAT(refused.output, HasSubstr(wandb.url() + " refused the key; it was not stored"));
   wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 200, .body = "<html>Log in</html>"});
   const Finished page = login(key);
   EXPECT_EQ(page.code, 1) << page.output;
@@ -158,7 +157,7 @@ TEST(KeysTest, SyncKeepsTheKeyOfJob) {
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
   wandb.Inject({.times = 2, .code = 503});
-  Node node({"--wandb-transmit-interval", "50ms"});
+  Node node({"--transmit-interval", "50ms"});
   node.Start();
   ChildProcess rank =
       node.StartRank("job", 0, 0, 1, 1, {"10"},
@@ -311,7 +310,7 @@ TEST(KeysTest, AddressPasswordIsNotStored) {
 
 TEST(KeysTest, EachJobUsesItsOwnKey) {
   FakeWandb wandb;
-  Node node({"--wandb-transmit-interval", "20ms"});
+  Node node({"--transmit-interval", "20ms"});
   node.Start();
   const auto with_key = [&](char c) {
     return std::map<std::string, std::string>{{"WANDB_BASE_URL", wandb.url()},

@@ -74,8 +74,8 @@ class MovedJobTest : public ::testing::Test {
   const std::string key_ = std::string(40, 'k');
   const std::map<std::string, std::string> environment_ = {{"WANDB_API_KEY", key_}};
   FakeWandb wandb_;
-  Node a_{{"--wandb-transmit-interval", "20ms"}, environment_};
-  Node b_{{"--wandb-transmit-interval", "20ms"}, environment_};
+  Node a_{{"--transmit-interval", "20ms"}, environment_};
+  Node b_{{"--transmit-interval", "20ms"}, environment_};
   size_t delivered_ = 0;
 };
 

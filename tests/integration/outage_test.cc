@@ -72,7 +72,7 @@ class OutageTest : public ::testing::Test {
 
   std::unique_ptr<DeadPort> away_ = std::make_unique<DeadPort>(DeadPort::kRefuses);
   const std::map<std::string, std::string> there_ = WandbAt(away_->url());
-  Node node_{{"--wandb-transmit-interval", "100ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
+  Node node_{{"--transmit-interval", "100ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
   std::unique_ptr<FakeWandb> wandb_;
 };
 

@@ -55,7 +55,7 @@ class PlantedKeyTest : public ::testing::Test {
     return {{"WANDB_BASE_URL", wandb_.url()},
             {"WANDB_API_KEY", key_},
             {"RANKLOG_DESTINATIONS", "wandb"},
-            {"RANKLOG_WANDB_TRANSMIT_INTERVAL", "20ms"}};
+            {"RANKLOG_TRANSMIT_INTERVAL", "20ms"}};
   }
   std::string Ranklog(const Node& node, std::vector<std::string> args) const {
     args.insert(args.begin(), RANKLOG_CLI);
@@ -166,7 +166,7 @@ TEST_F(PlantedKeyTest, RankStartedDaemonLeaksNoKey) {
 }
 
 TEST_F(PlantedKeyTest, DebugLoggingLeaksNoKey) {
-  Node node({"--log-level", "debug", "--wandb-transmit-interval", "20ms"});
+  Node node({"--log-level", "debug", "--transmit-interval", "20ms"});
   node.Start();
   CountingJob job(node, kJob, kKeyRows, RankEnvironment());
   RunAJob(node, job, [&] { return node.daemon().pid(); });

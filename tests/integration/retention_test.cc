@@ -60,7 +60,7 @@ class RetentionTest : public ::testing::Test {
 
   FakeWandb wandb_;
   const DeadPort dead_{DeadPort::kRefuses};
-  Node node_{{"--wandb-transmit-interval", "50ms", "--keep-for", "forever", "--keep-bytes",
+  Node node_{{"--transmit-interval", "50ms", "--keep-for", "forever", "--keep-bytes",
               absl::StrCat(kKeepBytes)}};
 };
 

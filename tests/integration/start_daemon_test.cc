@@ -86,7 +86,7 @@ class StartDaemonTest : public ::testing::Test {
     return environment;
   }
 
-  Node node_{{"--drain", "5s", "--wandb-transmit-interval", "20ms"}};
+  Node node_{{"--drain", "5s", "--transmit-interval", "20ms"}};
 };
 
 TEST_F(StartDaemonTest, OneDaemonOutlivesAllRanks) {  // S21

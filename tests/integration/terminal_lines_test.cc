@@ -57,7 +57,7 @@ class TerminalLinesTest : public ::testing::Test {
     return WaitFor([&] { return absl::StrContains(rank.Output(), text); });
   }
 
-  Node node_{{"--wandb-transmit-interval", "1s"}};
+  Node node_{{"--transmit-interval", "1s"}};
 };
 
 TEST_F(TerminalLinesTest, RankZeroReportsRunAndEnd) {

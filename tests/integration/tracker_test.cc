@@ -104,7 +104,7 @@ TEST(TrackerTest, RepeatedDaemonKillsDeliverRowsOnce) {
   constexpr int kRows = 60'000;
   FakeWandb wandb;
   // Posts often, so that kills fall between a post, its answer, and the mark in the store.
-  Node node({"--wandb-transmit-interval", "20ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}});
+  Node node({"--transmit-interval", "20ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}});
   node.Start();
   ChildProcess rank =
       node.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows), "0", "100"}, WandbAt(wandb.url()));

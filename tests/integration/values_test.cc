@@ -67,7 +67,7 @@ class ValuesTest : public ::testing::TestWithParam<bool> {
   }
 
   FakeWandb wandb_;
-  Node node_{{"--wandb-transmit-interval", "50ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
+  Node node_{{"--transmit-interval", "50ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
 };
 
 TEST_P(ValuesTest, ReachTheTrackerAsTheyAre) {

@@ -85,7 +85,7 @@ class VerifyTest : public ::testing::Test {
 
   const std::string key_ = std::string(40, 'k');
   std::unique_ptr<FakeWandb> wandb_ = std::make_unique<FakeWandb>();
-  Node node_{{"--wandb-transmit-interval", "50ms"}};
+  Node node_{{"--transmit-interval", "50ms"}};
   std::string timeout_ = "60s";
   ChildProcess::Options options_{
       .environment = {{"WANDB_API_KEY", key_}}, .unset = {}, .output = ""};

@@ -42,7 +42,7 @@ class WatchdogTest : public ::testing::Test {
   TempDir dir_;
   const NotifySocket systemd_{dir_.File("notify")};
   FakeWandb wandb_;
-  Node node_{{"--wandb-transmit-interval", "20ms"}};
+  Node node_{{"--transmit-interval", "20ms"}};
 };
 
 class HangTest : public WatchdogTest, public ::testing::WithParamInterface<Hang> {};

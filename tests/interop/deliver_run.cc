@@ -14,6 +14,7 @@
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/deliver/wandb/wandb_destination.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
@@ -41,7 +42,7 @@ model::Session TwinSession(const std::string& base_url, const std::string& run_i
   session.settings.tags = {"a", "b"};
   session.settings.destinations = {"wandb"};
   session.settings.rank_statistics = {"none"};
-  session.settings.base_url = base_url;
+  session.settings.destination_settings["wandb"]["base_url"] = base_url;
   session.settings.start_time_us = kStartUs;
   return session;
 }

@@ -91,7 +91,7 @@ class TwoNodesTest : public ::testing::Test {
     wandb_ = std::make_unique<FakeWandb>(0, lan_->Address("tracker"));
     for (const std::string& name : kNodes) {
       nodes_.push_back(std::make_unique<Node>(
-          std::vector<std::string>{"--wandb-transmit-interval", "100ms"},
+          std::vector<std::string>{"--transmit-interval", "100ms"},
           std::map<std::string, std::string>{}, /*launcher=*/lan_->On(name)));
       nodes_.back()->Start();
     }

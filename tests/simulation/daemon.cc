@@ -11,6 +11,7 @@
 #include "service/deliver/local_delivery.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/support/bare_ingest.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::simulation {
 namespace {
@@ -25,7 +26,7 @@ DaemonLife::DaemonLife(World* world, Surroundings surroundings)
     : world_(*world),
       surroundings_(std::move(surroundings)),
       started_(world->now()),
-      credentials_({.environment_key = std::string(40, 'k'), .netrc = {}, .files = {}}),
+      credentials_(testing::WandbKey(std::string(40, 'k'))),
       breakers_({.seed = 1}, [world] { return world->now(); }),
       next_checkpoint_(world->now() + absl::Seconds(1)) {}
 
@@ -105,7 +106,7 @@ absl::Status DaemonLife::Open() {
   peer->uid = geteuid();
   peer_ = std::move(peer);
   context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
-  context_.credentials.has_wandb = [](const auto&) { return true; };
+  context_.credentials.usual_destination = [](const auto&) { return "wandb"; };
   context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
   context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };
   context_.when_caught_up = [this](auto then) {

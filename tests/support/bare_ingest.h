@@ -17,7 +17,7 @@ inline ingest::IngestContext BareIngest(pipeline::StoreLoop* store, ingest::Atta
           .peers = nullptr,
           .counters = counters,
           .credentials = {.remember = [](const auto&, const auto&) {},
-                          .has_wandb = [](const auto&) { return false; }},
+                          .usual_destination = [](const auto&) { return "local"; }},
           .run_attached = [](int64_t) {},
           .run_changed = [](int64_t) {},
           .when_caught_up = [](auto then) { then(); }};

@@ -69,13 +69,12 @@ std::vector<Finding> CheckDeliveries(const Globals& globals,
   std::vector<Finding> findings;
   for (const query::RunReport& report : runs) {
     if (!report.run.refused) continue;
-    findings.push_back({"start",
-                        {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
-                        absl::StrCat("run ", Printable(report.run.run_id), " was refused"),
-                        absl::StrCat(Printable(report.run.notice), "; run `",
-                                     globals.Command(absl::StrCat(
-                                         "sync ", Printable(report.run.run_id), " --to wandb")),
-                                     "` to upload it")});
+    findings.push_back(
+        {"start",
+         {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
+         absl::StrCat("run ", Printable(report.run.run_id), " was refused"),
+         absl::StrCat(Printable(report.run.notice), "; run `",
+                      globals.UploadCommand(Printable(report.run.run_id)), "` to upload it")});
   }
   for (auto& [kind, sum] : by_kind) {
     sum.reasons = query::WaitingTexts(runs, kind);

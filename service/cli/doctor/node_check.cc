@@ -22,17 +22,11 @@
 #include "service/base/environment.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
+#include "service/base/status_macros.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
-#include "service/deliver/retry.h"
-#include "service/deliver/wandb/advice.h"
-#include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/graphql.h"
-#include "service/deliver/wandb/masking.h"
-#include "service/deliver/wandb/server_json.h"
-#include "service/deliver/wandb/wandb_delivery.h"
-#include "service/pipeline/delivery/trackers.h"
+#include "service/deliver/destination.h"
 
 namespace ranklog::cli {
 namespace {
@@ -88,37 +82,25 @@ std::string ProxyFor(const std::string& url) {
   return "";
 }
 
-absl::StatusOr<deliver::HttpResponse> AskTracker(const std::string& base_url,
-                                                 const std::string& key) {
-  deliver::CurlTransport::Options options;
-  options.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http;
+absl::StatusOr<std::string> AskTracker(const deliver::Account& account,
+                                       const deliver::Credential& key) {
+  auto options = deliver::CurlTransport::Options::FromEnvironment();
   options.connect_timeout = kTrackerPatience;
-  const auto transport = deliver::CurlTransport::Create(options);
-  if (!transport.ok()) return transport.status();
-  deliver::HttpRequest request;
-  request.url = deliver::wandb::GraphqlUrl(base_url);
-  request.headers = {{"Content-Type", "application/json"}};
-  if (!key.empty()) {
-    request.basic_user = "api";
-    request.basic_password = key;
-  }
-  request.body = deliver::wandb::ViewerBody();
-  request.timeout = kTrackerPatience;
-  auto answer = (*transport)->Post(request);
-  deliver::wandb::MaskKey(key, &answer);
-  return answer;
+  ASSIGN_OR_RETURN(const auto transport, deliver::CurlTransport::Create(options));
+  return account.destination.AccountOf(*transport, account.server, key, kTrackerPatience);
 }
 
 std::string LastFour(const std::string& key) {
   return absl::StrCat("...", key.size() > 8 ? key.substr(key.size() - 4) : "");
 }
 
-Finding CheckServer(const Globals& globals, const std::string& base_url,
-                    const absl::StatusOr<std::string>& key) {
+Finding CheckServer(const Globals& globals, const deliver::Account& account,
+                    const absl::StatusOr<deliver::Credential>& key) {
+  const std::string& base_url = account.server;
   Finding finding{"tracker", {{"url", base_url}}, Printable(base_url), ""};
   if (key.ok()) {
-    finding.data["key"] = LastFour(*key);
-    absl::StrAppend(&finding.text, ", key ", Printable(LastFour(*key)));
+    finding.data["key"] = LastFour(key->secret);
+    absl::StrAppend(&finding.text, ", key ", Printable(LastFour(key->secret)));
   } else {
     finding.data["key"] = nullptr;
     absl::StrAppend(&finding.text, ", no key in this shell");
@@ -127,13 +109,17 @@ Finding CheckServer(const Globals& globals, const std::string& base_url,
   const std::string proxy = ProxyFor(base_url);
   finding.data["proxy"] = proxy;
   if (!proxy.empty()) absl::StrAppend(&finding.text, ", through the proxy ", Printable(proxy));
-  const auto answer = AskTracker(base_url, key.value_or(""));
-  finding.data["reachable"] = answer.ok();
-  if (!answer.ok()) {
-    absl::StrAppend(&finding.text, ", not reachable: ", Printable(deliver::Explain(answer)));
+  const absl::StatusOr<std::string> answer =
+      AskTracker(account, key.value_or(deliver::Credential()));
+  const bool refused = absl::IsUnauthenticated(answer.status());
+  const bool reachable = answer.ok() || refused || absl::IsUnknown(answer.status());
+  const std::string why(answer.status().message());
+  finding.data["reachable"] = reachable;
+  if (!reachable) {
+    absl::StrAppend(&finding.text, ", not reachable: ", Printable(why));
     if (absl::IsFailedPrecondition(answer.status())) {
       // A wrong certificate or address: waiting does not help.
-      finding.advice = deliver::Explain(answer);
+      finding.advice = why;
     } else if (finding.advice.empty() && !proxy.empty()) {
       finding.advice = "check the proxy; to try without it, run: env -u " +
                        proxy.substr(1, proxy.find(' ') - 1) + " " + globals.Command("doctor");
@@ -142,13 +128,12 @@ Finding CheckServer(const Globals& globals, const std::string& base_url,
   }
   absl::StrAppend(&finding.text, ", answers");
   if (!key.ok()) return finding;
-  if (answer->code == 401 || (answer->code == 200 && deliver::wandb::CheckAnswer(*answer).ok() &&
-                              deliver::wandb::ParseViewer(answer->body).empty())) {
+  if (refused) {
     finding.advice =
-        absl::StrCat("the server refused the key ", LastFour(*key), "; run ",
-                     Printable(deliver::wandb::LoginCommand(base_url)), " with a valid key");
-  } else if (deliver::Classify(answer) != deliver::Outcome::kAccepted) {
-    finding.advice = absl::StrCat("the server answered ", deliver::Explain(answer));
+        absl::StrCat("the server refused the key ", LastFour(key->secret), "; run ",
+                     Printable(account.destination.LoginCommand(base_url)), " with a valid key");
+  } else if (!answer.ok()) {
+    finding.advice = absl::StrCat("the server answered ", why);
   }
   return finding;
 }
@@ -247,21 +232,30 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
                                   const std::vector<query::RunReport>& runs) {
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
-  std::set<std::string> urls;
-  for (const query::RunReport& report : runs) {
-    for (const query::DestinationReport& to : report.destinations) {
-      if (to.kind != deliver::wandb::kKind || !IsOpen(report, to)) continue;
-      urls.insert(deliver::wandb::BaseUrlOf(report.run.settings));
-    }
-  }
-  model::RunSettings settings;
-  settings.base_url = v1::WithoutUser(EnvironmentVariable("WANDB_BASE_URL"));
-  const std::string usual = deliver::wandb::BaseUrlOf(settings);
-  // An unusable key is reported too.
-  if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
   std::vector<Finding> findings;
-  for (const std::string& url : urls) {
-    findings.push_back(CheckServer(globals, url, keys.Find("", url)));
+  for (const auto& destination : deliver::AllDestinations()) {
+    std::set<std::string> urls;
+    for (const query::RunReport& report : runs) {
+      for (const query::DestinationReport& to : report.destinations) {
+        if (to.kind != destination->kind() || !IsOpen(report, to)) continue;
+        urls.insert(destination->AddressOf(report.run.settings));
+      }
+    }
+    const auto account = [&](const std::string& url) {
+      return deliver::Account{.destination = *destination, .server = url, .project = ""};
+    };
+    const std::string setting = destination->words().url_setting;
+    model::RunSettings settings;
+    settings.destination_settings[destination->kind()][setting] =
+        v1::WithoutUser(EnvironmentVariable(destination->VariableOf(setting).c_str()));
+    const std::string usual = destination->AddressOf(settings);
+    // An unusable key is reported too.
+    if (!usual.empty() && !absl::IsNotFound(keys.Find("", account(usual)).status())) {
+      urls.insert(usual);
+    }
+    for (const std::string& url : urls) {
+      findings.push_back(CheckServer(globals, account(url), keys.Find("", account(url))));
+    }
   }
   return findings;
 }

@@ -16,6 +16,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
+#include "service/deliver/destination.h"
 #include "service/storage/directories/state_dirs.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
@@ -56,6 +57,10 @@ absl::Status NoStore(const Globals& globals, const std::string& dir) {
 }
 
 }  // namespace
+
+std::string Globals::UploadCommand(const std::string& runs) const {
+  return Command(absl::StrCat("sync ", runs, " --to ", deliver::UsualDestination().kind()));
+}
 
 std::string Globals::Command(const std::string& subcommand) const {
   std::string command = "ranklog ";

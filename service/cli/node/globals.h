@@ -31,6 +31,9 @@ struct Globals {
   absl::StatusOr<std::string> StateDir() const;
   // A subcommand for the same store, for messages: "ranklog --state-dir DIR sync RUN".
   std::string Command(const std::string& subcommand) const;
+  // The command that uploads runs which stay on this node, to the usual destination. `runs` are
+  // words of a command.
+  std::string UploadCommand(const std::string& runs) const;
   // Warns on stderr if the ranks' daemon keeps another directory than StateDir(). Does nothing if
   // the user chose the directory for this command.
   void WarnOfOtherDaemon(const std::string& dir) const;

@@ -14,35 +14,35 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
+#include "service/deliver/curl_transport.h"
 #include "service/deliver/retry.h"
-#include "service/deliver/wandb/advice.h"
-#include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/delivery/crashed_deliveries.h"
 #include "service/pipeline/delivery/trackers.h"
 
 namespace ranklog::cli {
 
-absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
-                                    const std::string& state_dir, const model::Run& run,
-                                    const std::string& kind) {
-  if (kind != deliver::wandb::kKind) return "";
-  const std::string base_url = deliver::wandb::BaseUrlOf(run.settings);
-  if (const absl::Status address = deliver::wandb::CheckBaseUrl(base_url).status(); !address.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(run.run_id, ": ", address.message(),
+absl::StatusOr<deliver::Credential> FindKey(const deliver::CredentialStore& credentials,
+                                            const std::string& state_dir, const model::Run& run,
+                                            const std::string& kind) {
+  const deliver::Destination* const destination = deliver::FindDestination(kind);
+  if (destination == nullptr) return deliver::Credential();
+  const absl::StatusOr<std::string> server = destination->ServerOf(run.settings);
+  if (!server.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(run.run_id, ": ", server.status().message(),
                                                       deliver::kToContinue,
-                                                      deliver::wandb::kCorrectAddress));
+                                                      deliver::kCorrectAddress));
   }
   // No rank sends a key here, so the job does not matter.
-  auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
+  auto key = credentials.Find(
+      "", {.destination = *destination, .server = *server, .project = run.project});
   if (key.ok()) return key;
+  const std::string& other_login = destination->words().other_login;
   return absl::FailedPreconditionError(absl::StrCat(
-      "no usable API key for ", base_url, ": ",
-      deliver::wandb::WithLoginCommand(key.status(), base_url).message(),
-      "\nor set WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
-      "write the line\n"
-      "  machine HOST login user password KEY\nto ",
-      state_dir, "/credentials, readable only by you (chmod 600)"));
+      "no usable API key for ", *server, ": ",
+      destination->WithLoginCommand(key.status(), *server).message(), "\nor set ",
+      destination->words().key_variable, "; or ", other_login, other_login.empty() ? "" : "; or ",
+      "write the line\n  machine HOST login user password KEY\nto ", state_dir,
+      "/credentials, readable only by you (chmod 600)"));
 }
 
 absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state_dir,
@@ -50,10 +50,11 @@ absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state
   ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir, globals.address));
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
-  const absl::StatusOr<std::string> key = FindKey(keys, state_dir, run, kind);
+  const absl::StatusOr<deliver::Credential> key = FindKey(keys, state_dir, run, kind);
   std::map<std::string, std::string> credentials;
-  if (key.ok() && with_key) credentials["WANDB_API_KEY"] = *key;
-  if (pipeline::TrackerOptions::FromEnvironment().allow_plain_http) {
+  const deliver::Destination* const destination = deliver::FindDestination(kind);
+  if (key.ok() && with_key && destination != nullptr) credentials = destination->VariablesOf(*key);
+  if (deliver::CurlTransport::Options::FromEnvironment().allow_plain_http) {
     credentials["RANKLOG_ALLOW_HTTP"] = "1";
   }
   const absl::Status added = AddDestination(daemon, run.id, kind, credentials);
@@ -98,20 +99,21 @@ absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) 
   });
 }
 
-absl::Status SyncPipeline::SetBaseUrl(const std::vector<model::Run>& runs,
-                                      const std::string& base_url) {
-  ASSIGN_OR_RETURN(const std::string checked, deliver::wandb::CheckBaseUrl(base_url));
+absl::Status SyncPipeline::SetAddress(const std::vector<model::Run>& runs,
+                                      const deliver::Destination& destination,
+                                      const std::string& url) {
+  ASSIGN_OR_RETURN(const std::string checked, destination.CheckUrl(url));
   return Write([&](storage::Store& store) {
     for (const model::Run& run : runs) {
-      const std::string known = deliver::wandb::BaseUrlOf(run.settings);
-      if (deliver::wandb::CheckBaseUrl(known).value_or("") == checked) continue;
+      if (destination.ServerOf(run.settings).value_or("") == checked) continue;
       const absl::Status set =
-          store.SetBaseUrl(run.id, absl::string_view(checked.data(), checked.size()));
+          store.SetAddress(run.id, destination.kind(), destination.words().url_setting, checked);
       if (set.ok()) continue;
-      return absl::Status(set.code(),
-                          absl::StrCat("the address of run ", Printable(run.run_id), " stays ",
-                                       Printable(known), ": ", set.message(),
-                                       runs.size() > 1 ? "; no run's address was changed" : ""));
+      return absl::Status(
+          set.code(),
+          absl::StrCat("the address of run ", Printable(run.run_id), " stays ",
+                       Printable(destination.AddressOf(run.settings)), ": ", set.message(),
+                       runs.size() > 1 ? "; no run's address was changed" : ""));
     }
     return absl::OkStatus();
   });
@@ -142,7 +144,7 @@ absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::st
 }
 
 absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
-  pipeline::TrackerOptions options = pipeline::TrackerOptions::FromEnvironment();
+  pipeline::TrackerOptions options;
   store_ =
       std::make_unique<pipeline::StoreLoop>(std::move(unused_), pipeline::StoreLoop::Options());
   options.wanted = [chosen = std::move(runs)](int64_t run) { return chosen.count(run) != 0; };

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "service/cli/node/globals.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/destination.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/store_loop.h"
@@ -23,9 +24,9 @@ namespace ranklog::cli {
 
 // The key for a run's tracker; empty if the tracker needs no key. An error message says where to
 // put keys.
-absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
-                                    const std::string& state_dir, const model::Run& run,
-                                    const std::string& kind);
+absl::StatusOr<deliver::Credential> FindKey(const deliver::CredentialStore& credentials,
+                                            const std::string& state_dir, const model::Run& run,
+                                            const std::string& kind);
 
 // Asks the daemon to deliver a run to a tracker now, with the RANKLOG_ALLOW_HTTP of this process.
 // `with_key`: also with its key, which replaces that of the job.
@@ -48,10 +49,11 @@ class SyncPipeline {
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // Changes the address of the runs' W&B server to a valid one; see Store::SetBaseUrl(). Another
-  // spelling of its address changes nothing. If one run is refused, no run's address changes. Call
-  // it before Start().
-  absl::Status SetBaseUrl(const std::vector<model::Run>& runs, const std::string& base_url);
+  // Changes the URL of the runs' server at this destination to a valid one; see
+  // Store::SetAddress(). Another spelling of its URL changes nothing. If one run is refused, no
+  // run's URL changes. Call it before Start().
+  absl::Status SetAddress(const std::vector<model::Run>& runs,
+                          const deliver::Destination& destination, const std::string& url);
 
   // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
   absl::Status TryAgain(int64_t run, const std::string& kind);

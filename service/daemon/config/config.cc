@@ -256,8 +256,8 @@ void AddAdvanced(CLI::App& app, Config* config) {
   AddDuration(app, "--first-row-wait", &config->first_row_wait, {},
               "how long the first steps wait for ranks that have logged nothing yet")
       ->group(kAdvanced);
-  AddDuration(app, "--wandb-transmit-interval", &config->wandb_transmit_interval, kInterval,
-              "how often rows are posted to Weights & Biases [$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
+  AddDuration(app, "--transmit-interval", &config->transmit_interval, kInterval,
+              "how often rows are posted to a tracker [$RANKLOG_TRANSMIT_INTERVAL]")
       ->group(kAdvanced);
 }
 
@@ -303,7 +303,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.
-    for (const char* name : {"listen", "spool-dir", "wandb-transmit-interval"}) {
+    for (const char* name : {"listen", "spool-dir", "transmit-interval"}) {
       UseVariable(app, name);
     }
   } catch (const CLI::ParseError& error) {

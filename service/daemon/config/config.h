@@ -31,7 +31,7 @@ struct Config {
   absl::Duration commit_interval = absl::Milliseconds(50);
   absl::Duration step_wait = absl::Seconds(30);
   absl::Duration first_row_wait = absl::Seconds(5);
-  absl::Duration wandb_transmit_interval = absl::Seconds(15);
+  absl::Duration transmit_interval = absl::Seconds(15);
 };
 
 // The result of parsing: a configuration, or a text to print and an exit code (0 for --help,
@@ -44,7 +44,7 @@ struct Parsed {
 };
 
 // Flags take precedence over the configuration file, and the file over the environment
-// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_WANDB_TRANSMIT_INTERVAL,
+// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_TRANSMIT_INTERVAL,
 // XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Not thread-safe, because it reads the environment.
 Parsed ParseConfig(int argc, const char* const* argv);
 

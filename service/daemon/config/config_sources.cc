@@ -23,7 +23,7 @@ constexpr std::pair<absl::string_view, const char*> kVariables[] = {
     {"state-dir", "RANKLOG_STATE_DIR"},
     {"listen", "RANKLOG_ADDRESS"},
     {"spool-dir", "RANKLOG_SPOOL_DIR"},
-    {"wandb-transmit-interval", "RANKLOG_WANDB_TRANSMIT_INTERVAL"},
+    {"transmit-interval", "RANKLOG_TRANSMIT_INTERVAL"},
 };
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // some editors begin a UTF-8 file with it
 

@@ -27,10 +27,6 @@ absl::StatusOr<std::string> CheckBaseUrl(absl::string_view base_url) {
   return std::string(base_url);
 }
 
-std::string BaseUrlOf(const model::RunSettings& settings) {
-  return settings.base_url.empty() ? kPublicBaseUrl : settings.base_url;
-}
-
 std::string GraphqlUrl(absl::string_view base_url) { return absl::StrCat(base_url, "/graphql"); }
 
 std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,

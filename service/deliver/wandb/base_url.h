@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "service/model/session.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -17,9 +16,6 @@ inline constexpr char kPublicBaseUrl[] = "https://api.wandb.ai";
 //   kInvalidArgument  not a URL; the public server's web page instead of its API
 //                     (https://wandb.ai); or the public server without TLS
 absl::StatusOr<std::string> CheckBaseUrl(absl::string_view base_url);
-
-// The server for a run with these settings.
-std::string BaseUrlOf(const model::RunSettings& settings);
 
 std::string GraphqlUrl(absl::string_view base_url);
 // Pass the entity, project and run id from the server's answer, not the requested ones.

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "service/deliver/read_back.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -22,29 +22,6 @@ struct ExpectedLine {
   // `line`.
   std::string with_added = "";
   bool bare = false;  // a bare line for a refused row
-};
-
-struct HistoryDiff {
-  struct Rows {  // [first, last]
-    uint64_t first;
-    uint64_t last;
-  };
-  struct Difference {
-    uint64_t row;
-    std::string text;  // member, actual value, and expected value
-  };
-  static constexpr size_t kKept = 20;  // limit for gaps and for differences; the counts include all
-
-  uint64_t matching = 0;    // rows with the expected line
-  uint64_t bare = 0;        // refused rows with their bare line
-  uint64_t missing = 0;     // rows without a line
-  uint64_t differing = 0;   // rows with a different line
-  uint64_t duplicates = 0;  // extra copies of lines
-  uint64_t unexpected = 0;  // lines with a step of no row, or not in the form of a line
-  std::vector<Rows> gaps;   // missing rows, ascending
-  std::vector<Difference> differences;
-
-  uint64_t lines() const { return matching + bare + differing + duplicates + unexpected; }
 };
 
 // Compares `expected`, whose steps increase, with `lines`, which the server returned for the same

@@ -20,6 +20,7 @@
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -217,16 +218,11 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
 
 }  // namespace
 
-bool ReadBackReport::ok(bool ended) const {
-  return config.ok() && summary.ok() && diff.missing == 0 && diff.differing == 0 &&
-         diff.duplicates == 0 && diff.unexpected == 0 && LineCountFits(ended);
-}
-
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
                                         const std::string& key, const ReadBackOptions& options) {
   const Cursor cursor = CursorFrom(delivery.cursor);
-  ASSIGN_OR_RETURN(const std::string base_url, CheckBaseUrl(run.settings.base_url));
+  ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
   Asker asker(&transport, GraphqlUrl(base_url), key, options);
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
   RETURN_IF_ERROR(expected.Prepare(delivery.kind, cursor));

@@ -3,32 +3,38 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
 #include "service/deliver/retry.h"
-#include "service/deliver/wandb/advice.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
-constexpr int kKeyRefused = 401;
 
 }  // namespace
 
-RunRequests::RunRequests(Transport* transport, const CredentialStore* credentials, Options options)
-    : transport_(transport), credentials_(credentials), options_(std::move(options)) {}
+RunRequests::RunRequests(Transport* transport, const CredentialStore* credentials,
+                         std::string address, std::string project, Options options)
+    : transport_(transport),
+      credentials_(credentials),
+      server_(Wandb().CheckUrl(address)),
+      project_(std::move(project)),
+      options_(std::move(options)) {}
 
-bool RunRequests::HasKey(const std::string& base_url) const {
-  const absl::StatusOr<std::string> checked = CheckBaseUrl(base_url);
-  return checked.ok() && credentials_->Find(job_, *checked).ok();
+absl::StatusOr<Credential> RunRequests::FindKey(const std::set<Credential>& refused) const {
+  RETURN_IF_ERROR(server_.status());
+  return credentials_->Find(job_, {.destination = Wandb(), .server = *server_, .project = project_},
+                            refused);
 }
 
-bool RunRequests::HasNewKey(const std::string& base_url) const {
-  if (!awaits_key_ || job_.empty()) return false;
-  const absl::StatusOr<std::string> checked = CheckBaseUrl(base_url);
-  return checked.ok() && credentials_->Find(job_, *checked, refused_keys_).ok();
+bool RunRequests::HasKey() const { return FindKey({}).ok(); }
+
+bool RunRequests::HasNewKey() const {
+  return awaits_key_ && !job_.empty() && FindKey(refused_keys_).ok();
 }
 
 bool RunRequests::TakeOtherKey() { return std::exchange(other_key_, false); }
@@ -37,24 +43,23 @@ StepResult::Exchange RunRequests::TakeExchange() {
   return std::exchange(exchange_, StepResult::Exchange::kNone);
 }
 
-absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Request request) {
+absl::StatusOr<HttpResponse> RunRequests::Post(Request request) {
   const bool stream = request.stream.has_value();
   const auto blocked = [](const absl::Status& status) {
     return absl::FailedPreconditionError(status.message());
   };
-  const absl::StatusOr<std::string> server = CheckBaseUrl(base_url);
-  if (!server.ok()) return blocked(server.status());
-  absl::StatusOr<std::string> key = credentials_->Find(job_, *server, refused_keys_);
+  if (!server_.ok()) return blocked(server_.status());
+  absl::StatusOr<Credential> key = FindKey(refused_keys_);
   if (!key.ok() && !refused_keys_.empty()) {
     refused_keys_.clear();  // the server may accept one of them now
-    key = credentials_->Find(job_, *server);
+    key = FindKey({});
   }
   awaits_key_ = !key.ok();
-  if (!key.ok()) return blocked(WithLoginCommand(key.status(), *server));
+  if (!key.ok()) return blocked(Wandb().WithLoginCommand(key.status(), *server_));
   HttpRequest http;
-  http.url = stream ? FileStreamUrl(*server, request.stream->entity, request.stream->project,
+  http.url = stream ? FileStreamUrl(*server_, request.stream->entity, request.stream->project,
                                     request.stream->run_id)
-                    : GraphqlUrl(*server);
+                    : GraphqlUrl(*server_);
   http.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
                   {"Content-Type", "application/json"}};
   http.variables = credentials_->VariablesOf(job_);
@@ -70,14 +75,14 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
     http.headers.push_back({"X-WANDB-USER-EMAIL", user_email});
   }
   http.basic_user = "api";
-  http.basic_password = *key;
+  http.basic_password = key->secret;
   http.body = std::move(request.body);
   http.gzip = request.gzip;
   http.max_answer = request.max_answer;
   http.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
   absl::StatusOr<HttpResponse> answer = transport_->Post(http);
   exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
-  MaskKey(*key, &answer);
+  MaskKey(key->secret, &answer);
   // An answer from another program means that the server did not receive the request, whatever its
   // code.
   if (Classify(answer) == Outcome::kAccepted) {
@@ -88,10 +93,10 @@ absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Requ
     }
   }
   // The next source may have a valid key.
-  if (answer.ok() && answer->code == kKeyRefused) {
+  if (answer.ok() && answer->code == HttpResponse::kUnauthorized) {
     awaits_key_ = true;
     refused_keys_.insert(*key);
-    other_key_ = credentials_->Find(job_, *server, refused_keys_).ok();
+    other_key_ = FindKey(refused_keys_).ok();
   }
   return answer;
 }

@@ -30,8 +30,9 @@ class RunRequests {
     std::string user_email;
   };
 
-  // Both must outlive this object.
-  RunRequests(Transport* transport, const CredentialStore* credentials, Options options);
+  // Both must outlive this object. `address` of the server may be wrong: then Post() fails.
+  RunRequests(Transport* transport, const CredentialStore* credentials, std::string address,
+              std::string project, Options options);
 
   // The job whose keys are used.
   void SetJob(std::string job) { job_ = std::move(job); }
@@ -56,13 +57,13 @@ class RunRequests {
   //   kFailedPrecondition  there is no key, or the address is wrong; nothing was sent
   //   kUnavailable         also if a program other than the server answered
   //   others               those of Transport::Post()
-  absl::StatusOr<HttpResponse> Post(const std::string& base_url, Request request);
+  absl::StatusOr<HttpResponse> Post(Request request);
 
   // Whether the last key was refused, or there was no key.
   bool awaits_key() const { return awaits_key_; }
-  bool HasKey(const std::string& base_url) const;
+  bool HasKey() const;
   // While it awaits a key: whether there is a key that the server has not refused.
-  bool HasNewKey(const std::string& base_url) const;
+  bool HasNewKey() const;
   // Whether the last key was refused and another one can be tried at once. Only once per refusal.
   bool TakeOtherKey();
 
@@ -70,11 +71,15 @@ class RunRequests {
   StepResult::Exchange TakeExchange();
 
  private:
+  absl::StatusOr<Credential> FindKey(const std::set<Credential>& refused) const;
+
   Transport* const transport_;
   const CredentialStore* const credentials_;
+  const absl::StatusOr<std::string> server_;
+  const std::string project_;
   const Options options_;
   std::string job_;
-  std::set<std::string> refused_keys_;
+  std::set<Credential> refused_keys_;
   bool other_key_ = false;   // another key can be tried at once
   bool awaits_key_ = false;  // the last key was refused, or there was no key
   StepResult::Exchange exchange_ = StepResult::Exchange::kNone;

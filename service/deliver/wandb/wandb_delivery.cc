@@ -10,6 +10,7 @@
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -21,9 +22,7 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 constexpr absl::Duration kLookForKey = absl::Seconds(2);
 constexpr absl::Duration kLookForRanks = absl::Milliseconds(200);  // such a step sends no request
 
-std::string ServerOf(const model::Run& run) {
-  return run.settings.base_url.empty() ? kPublicBaseUrl : run.settings.base_url;
-}
+std::string AddressOf(const model::Run& run) { return Wandb().AddressOf(run.settings); }
 
 absl::optional<absl::Duration> RetryAfter(const absl::StatusOr<HttpResponse>& answer) {
   return answer.ok() ? answer->retry_after : absl::nullopt;
@@ -47,11 +46,12 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
       cursor_(CursorFrom(delivery_.cursor)),
-      breakers_(
-          breakers->Of(ServerOf(run_)),
-          breakers->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
+      breakers_(breakers->Of(AddressOf(run_)),
+                breakers->Of(
+                    absl::StrCat(AddressOf(run_), " ", run_.settings.entity, " ", run_.project))),
       options_(std::move(options)),
-      requests_(transport, credentials,
+      address_(AddressOf(run_)),
+      requests_(transport, credentials, address_, run_.project,
                 {.graphql_timeout = options_.graphql_timeout,
                  .stream_timeout = options_.stream_timeout,
                  .user_agent = options_.user_agent,
@@ -91,7 +91,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.live = !ended();
   result.exchange = requests_.TakeExchange();
   if (cursor_.created()) {
-    result.url = RunUrl(ServerOf(run_), cursor_.entity, cursor_.project, cursor_.run_id);
+    result.url = RunUrl(address_, cursor_.entity, cursor_.project, cursor_.run_id);
   }
   result.prepared = !lines_.content.empty() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
@@ -99,7 +99,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
 }
 
 absl::Duration WandbDelivery::Enter(absl::Time now) {
-  if (requests_.HasNewKey(run_.settings.base_url)) not_before_ = absl::InfinitePast();
+  if (requests_.HasNewKey()) not_before_ = absl::InfinitePast();
   if (now < not_before_) return Until(not_before_, now);
   return breakers_.Enter();
 }
@@ -121,7 +121,7 @@ absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
 // attached yet.
 bool WandbDelivery::AwaitsRanks(absl::Time now) const {
   return now < options_.ranks_return_by && !ended() && !requests_.JobHasAttached() &&
-         !requests_.HasKey(run_.settings.base_url);
+         !requests_.HasKey();
 }
 
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
@@ -140,7 +140,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   }
   if (AwaitsRanks(now)) return kLookForRanks;
   // Cleared before the next answer, which may take long.
-  if (LacksKey(delivery_.last_error) && requests_.HasKey(run_.settings.base_url)) {
+  if (LacksKey(delivery_.last_error) && requests_.HasKey()) {
     delivery_.last_error.clear();
     return absl::ZeroDuration();
   }
@@ -293,8 +293,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     request.stream = {cursor_.entity, cursor_.project, cursor_.run_id};
     request.gzip = gzip_;
   }
-  const absl::StatusOr<HttpResponse> answer =
-      requests_.Post(run_.settings.base_url, std::move(request));
+  const absl::StatusOr<HttpResponse> answer = requests_.Post(std::move(request));
   if (answer.ok() && Classify(answer) != Outcome::kLater) {
     const bool limited = endpoint == Endpoint::kFileStream;
     breakers_.Answered(limited ? answer->quota_after : absl::nullopt);
@@ -313,7 +312,7 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
       absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer));
   if (outcome == Outcome::kBlocked && !AwaitsPerson(delivery_.last_error)) {
     absl::StrAppend(&delivery_.last_error, kToContinue,
-                    Advice(answer, ServerOf(run_), cursor_.created()));
+                    Advice(answer, address_, cursor_.created()));
   }
   absl::optional<absl::Duration> wait_of_all;
   if (outcome == Outcome::kLater) {
@@ -342,8 +341,7 @@ absl::Duration WandbDelivery::BlockedByAnswer(const absl::Status& why,
                                               const absl::StatusOr<HttpResponse>& answer,
                                               absl::Time now) {
   return Blocked(
-      absl::StrCat(why.message(), kToContinue, Advice(answer, ServerOf(run_), cursor_.created())),
-      now);
+      absl::StrCat(why.message(), kToContinue, Advice(answer, address_, cursor_.created())), now);
 }
 
 void WandbDelivery::AddDeadLetter(uint64_t row, std::string answer, std::string content) {

@@ -30,8 +30,6 @@
 
 namespace ranklog::deliver::wandb {
 
-inline constexpr char kKind[] = "wandb";  // value of Delivery.kind
-
 // The `answer` of a dead letter for the run's config or summary starts with one of these. All other
 // dead letters belong to rows.
 inline constexpr char kConfigLetter[] = "config: ";
@@ -152,6 +150,7 @@ class WandbDelivery : public RunDelivery {
   Cursor cursor_;
   RunBreakers breakers_;
   const Options options_;
+  const std::string address_;  // of the server, as it was given
   RunRequests requests_;
 
   model::Delivery reported_;                     // state returned by the last Step()

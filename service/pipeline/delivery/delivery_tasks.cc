@@ -1,7 +1,10 @@
 #include "service/pipeline/delivery/delivery_tasks.h"
 
 #include <algorithm>
+#include <string>
 #include <tuple>
+
+#include "service/deliver/destination.h"
 
 namespace ranklog::pipeline {
 
@@ -19,7 +22,11 @@ void DeliveryTasks::Add(const model::Delivery& delivery, const model::Run& run) 
   Task& task = found->second;
   task.reopened = task.stepping;
   task.live = run.state == model::RunState::kRunning;
-  if (added) task.server = &servers_[{delivery.kind, run.settings.base_url}];
+  if (added) {
+    const deliver::Destination* const destination = deliver::FindDestination(delivery.kind);
+    task.server = &servers_[{delivery.kind,
+                             destination == nullptr ? "" : destination->AddressOf(run.settings)}];
+  }
   if (added || (!task.stepping && !task.last_error.empty())) TryNow(found->first, task);
 }
 

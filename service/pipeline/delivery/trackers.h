@@ -1,4 +1,4 @@
-// Connects the delivery loop to the trackers. Only this file knows all kinds of trackers.
+// Connects the delivery loop to the trackers.
 
 #ifndef SERVICE_PIPELINE_DELIVERY_TRACKERS_H_
 #define SERVICE_PIPELINE_DELIVERY_TRACKERS_H_
@@ -11,30 +11,24 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/destination.h"
 #include "service/model/session.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 
 namespace ranklog::pipeline {
 
 struct TrackerOptions {
-  // Interval between posts of rows to Weights & Biases, as in the official client.
-  absl::Duration wandb_transmit_interval = absl::Seconds(15);
-  std::string wandb_username;  // user shown for runs of a service account
-  std::string wandb_user_email;
-  bool allow_plain_http = false;  // allows http:// to non-loopback hosts; see CurlTransport
+  absl::Duration transmit_interval = deliver::DeliveryParts().transmit_interval;
   // Until then, a live run without a key waits for its ranks without an error; a time of a steady
   // clock.
   absl::Time ranks_return_by = absl::InfinitePast();
   // Selects the runs to deliver; null: all. May be called on any worker's thread. A run's `local`
   // delivery, which costs nothing, is always made.
   std::function<bool(int64_t run)> wanted;
-
-  // Reads WANDB_USERNAME, WANDB_USER_EMAIL and RANKLOG_ALLOW_HTTP (1 or true). Not thread-safe,
-  // because getenv is not.
-  static TrackerOptions FromEnvironment();
 };
 
 // Workers for DeliverLoop, each with its own reader of `state_dir`. They share their connections.
+// Reads the environment (CurlTransport::Options).
 // `credentials` must outlive them.
 absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
     const std::string& state_dir, const deliver::CredentialStore* credentials,

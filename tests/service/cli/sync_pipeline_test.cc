@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "service/deliver/wandb/wandb_destination.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/status_matchers.h"
@@ -21,7 +22,7 @@ class SyncPipelineTest : public testing::StoreTest {
   // Makes an ended run of a job of its own.
   model::Run EndedRun(const std::string& id, const std::string& base_url) {
     model::Session session = testing::SessionOf(0, 7, id);
-    session.settings.base_url = base_url;
+    session.settings.destination_settings["wandb"]["base_url"] = base_url;
     int64_t run = 0;
     Do([&] {
       const auto stream = store_->Attach(session, testing::AssignmentOf(id), 1000);
@@ -47,7 +48,7 @@ class SyncPipelineTest : public testing::StoreTest {
     store_.reset();
     const auto pipeline = SyncPipeline::Open(dir_.path());
     EXPECT_OK(pipeline);
-    return (*pipeline)->SetBaseUrl(runs, base_url);
+    return (*pipeline)->SetAddress(runs, deliver::wandb::Wandb(), base_url);
   }
 };
 
@@ -74,9 +75,9 @@ TEST_F(SyncPipelineTest, OneRefusedRunChangesNone) {
   Create(created);
   EXPECT_THAT(Correct({open, created}, "https://b").message(),
               HasSubstr("the address of run created stays https://a: "));
-  EXPECT_EQ(reader_->GetRun(open.id)->settings.base_url, "https://a");
+  EXPECT_EQ(reader_->GetRun(open.id)->settings.Of("wandb", "base_url"), "https://a");
   EXPECT_OK(Correct({open}, "https://b"));
-  EXPECT_EQ(reader_->GetRun(open.id)->settings.base_url, "https://b");
+  EXPECT_EQ(reader_->GetRun(open.id)->settings.Of("wandb", "base_url"), "https://b");
 }
 
 }  // namespace

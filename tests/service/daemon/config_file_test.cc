@@ -122,7 +122,7 @@ TEST(ConfigFileTest, WrongValueNamesItsSource) {
   EXPECT_THAT(ParseArguments({"--config", file.c_str()}).text,
               StartsWith("ranklogd: " + file + ":1: background: 'maybe' is not true or false"));
   const std::pair<const char*, const char*> variables[] = {
-      {"RANKLOG_WANDB_TRANSMIT_INTERVAL", "'7' is not a duration"},
+      {"RANKLOG_TRANSMIT_INTERVAL", "'7' is not a duration"},
       {"RANKLOG_ADDRESS", "'7' is not an address; use unix:PATH"}};
   for (const auto& [variable, why] : variables) {
     setenv(variable, "7", 1);

@@ -83,7 +83,7 @@ TEST(ConfigTest, DurationSetsItsMember) {
       {"--commit-interval", &Config::commit_interval},
       {"--step-wait", &Config::step_wait},
       {"--first-row-wait", &Config::first_row_wait},
-      {"--wandb-transmit-interval", &Config::wandb_transmit_interval}};
+      {"--transmit-interval", &Config::transmit_interval}};
   for (const auto& [flag, member] : flags) {
     EXPECT_NE(Parse({}).config.*member, absl::Seconds(7)) << flag;
     EXPECT_EQ(Parse({flag, "7s"}).config.*member, absl::Seconds(7)) << flag;
@@ -216,18 +216,17 @@ TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
   const std::string file = dir.File("c.toml");
   std::ofstream(file) << "# ours\ndrain = \"5s\"\nkeep-for= \"9h\"\n  background=true\n";
   setenv("RANKLOG_STATE_DIR", "/from/env", 1);
-  setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", "3s", 1);
+  setenv("RANKLOG_TRANSMIT_INTERVAL", "3s", 1);
   auto printed = Printed({"--config", file.c_str(), "--keep-for", "8h", "--log-level=debug"});
   unsetenv("RANKLOG_STATE_DIR");
-  unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
+  unsetenv("RANKLOG_TRANSMIT_INTERVAL");
   using Setting = std::pair<std::string, std::string>;
   EXPECT_EQ(printed["drain"], Setting("\"5s\"", file + ":2"));
   EXPECT_EQ(printed["keep-for"], Setting("\"8h\"", "--keep-for"));
   EXPECT_EQ(printed["background"], Setting("true", file + ":4"));
   EXPECT_EQ(printed["log-level"], Setting("\"debug\"", "--log-level"));
   EXPECT_EQ(printed["state-dir"], Setting("\"/from/env\"", "$RANKLOG_STATE_DIR"));
-  EXPECT_EQ(printed["wandb-transmit-interval"],
-            Setting("\"3s\"", "$RANKLOG_WANDB_TRANSMIT_INTERVAL"));
+  EXPECT_EQ(printed["transmit-interval"], Setting("\"3s\"", "$RANKLOG_TRANSMIT_INTERVAL"));
   EXPECT_EQ(printed["keep-bytes"], Setting("\"4GiB\"", "default"));
   EXPECT_EQ(printed["core-dumps"], Setting("false", "default"));
   EXPECT_EQ(printed["#metrics-port"], Setting("\"\"", "default"));
@@ -236,19 +235,18 @@ TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
 
 TEST(ConfigTest, EmptyVariableCountsAsUnset) {
   for (const char* value : {"", " \n"}) {
-    setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", value, 1);
+    setenv("RANKLOG_TRANSMIT_INTERVAL", value, 1);
     auto printed = Printed({});
-    unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
-    EXPECT_EQ(printed["wandb-transmit-interval"].second, "default");
+    unsetenv("RANKLOG_TRANSMIT_INTERVAL");
+    EXPECT_EQ(printed["transmit-interval"].second, "default");
   }
 }
 
 TEST(ConfigTest, VariableLosesWhiteSpaceAroundIt) {
-  const std::pair<const char*, const char*> variables[] = {
-      {"RANKLOG_ADDRESS", " unix:/d/s.sock\n"},
-      {"RANKLOG_STATE_DIR", "/s\n"},
-      {"RANKLOG_SPOOL_DIR", "/x\n"},
-      {"RANKLOG_WANDB_TRANSMIT_INTERVAL", "3s\n"}};
+  const std::pair<const char*, const char*> variables[] = {{"RANKLOG_ADDRESS", " unix:/d/s.sock\n"},
+                                                           {"RANKLOG_STATE_DIR", "/s\n"},
+                                                           {"RANKLOG_SPOOL_DIR", "/x\n"},
+                                                           {"RANKLOG_TRANSMIT_INTERVAL", "3s\n"}};
   for (const auto& [name, value] : variables) setenv(name, value, 1);
   const Parsed parsed = Parse({});
   for (const auto& [name, value] : variables) unsetenv(name);
@@ -256,7 +254,7 @@ TEST(ConfigTest, VariableLosesWhiteSpaceAroundIt) {
   EXPECT_EQ(parsed.config.socket_path, "/d/s.sock");
   EXPECT_THAT(parsed.config.state_dirs, ElementsAre("/s"));
   EXPECT_EQ(parsed.config.spool_dirs.front(), "/x");
-  EXPECT_EQ(parsed.config.wandb_transmit_interval, absl::Seconds(3));
+  EXPECT_EQ(parsed.config.transmit_interval, absl::Seconds(3));
 }
 
 TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {

@@ -15,12 +15,14 @@
 #include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::deliver {
 namespace {
 
 using ranklog::testing::IsOkAndHolds;
 using ranklog::testing::StatusIs;
+using ranklog::testing::WandbAccount;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -44,33 +46,36 @@ class CredentialStoreTest : public ::testing::Test {
 TEST_F(CredentialStoreTest, SearchesSourcesInOrder) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('f')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('f')}));
   options.netrc = {dir_.File("absent"),
                    Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('n')));
-  options.environment_key = Key('e');
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('n')}));
+  options.environment["wandb"].secret = Key('e');
   CredentialStore store(options);
-  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('e')));
-  ASSERT_OK(store.Set(kJob, "https://api.wandb.ai/", Key('r')));
-  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('r')));
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl)), IsOkAndHolds(Credential{.secret = Key('e')}));
+  ASSERT_OK(store.Set(kJob, WandbAccount("https://api.wandb.ai/"), {.secret = Key('r')}));
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl)), IsOkAndHolds(Credential{.secret = Key('r')}));
 }
 
 TEST_F(CredentialStoreTest, KeepsServersApart) {
   CredentialStore store({});
-  ASSERT_OK(store.Set(kJob, "http://wandb.local:8080", Key('a')));
-  EXPECT_TRUE(store.Find(kJob, "http://wandb.local:8080/prefix").ok());
-  EXPECT_FALSE(store.Find(kJob, "http://wandb.local").ok());
-  EXPECT_FALSE(store.Find(kJob, kUrl).ok());
+  ASSERT_OK(store.Set(kJob, WandbAccount("http://wandb.local:8080"), {.secret = Key('a')}));
+  EXPECT_TRUE(store.Find(kJob, WandbAccount("http://wandb.local:8080/prefix")).ok());
+  EXPECT_FALSE(store.Find(kJob, WandbAccount("http://wandb.local")).ok());
+  EXPECT_FALSE(store.Find(kJob, WandbAccount(kUrl)).ok());
 }
 
 // Two jobs of one user may use two accounts.
 TEST_F(CredentialStoreTest, KeepsJobsApart) {
   CredentialStore store({});
-  ASSERT_OK(store.Set(kJob, kUrl, Key('a')));
-  EXPECT_FALSE(store.Find("other", kUrl).ok());
-  ASSERT_OK(store.Set("other", kUrl, Key('b')));
-  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('a')));
-  EXPECT_THAT(store.Find("other", kUrl), IsOkAndHolds(Key('b')));
+  ASSERT_OK(store.Set(kJob, WandbAccount(kUrl), {.secret = Key('a')}));
+  EXPECT_FALSE(store.Find("other", WandbAccount(kUrl)).ok());
+  ASSERT_OK(store.Set("other", WandbAccount(kUrl), {.secret = Key('b')}));
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl)), IsOkAndHolds(Credential{.secret = Key('a')}));
+  EXPECT_THAT(store.Find("other", WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('b')}));
   EXPECT_NE(JobOf("p", "1r"), JobOf("p1", "r"));
 }
 
@@ -84,17 +89,18 @@ TEST_F(CredentialStoreTest, KeepsVariablesPerJob) {
 
 TEST_F(CredentialStoreTest, SkipsRefusedKeys) {
   CredentialStore::Options options;
-  options.environment_key = Key('e');
+  options.environment["wandb"].secret = Key('e');
   options.netrc = {Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
   CredentialStore store(options);
-  ASSERT_OK(store.Set(kJob, kUrl, Key('r')));
-  std::set<std::string> refused;
+  ASSERT_OK(store.Set(kJob, WandbAccount(kUrl), {.secret = Key('r')}));
+  std::set<Credential> refused;
   for (const char next : {'r', 'e', 'n', 'f'}) {
-    EXPECT_THAT(store.Find(kJob, kUrl, refused), IsOkAndHolds(Key(next)));
-    refused.insert(Key(next));
+    EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl), refused),
+                IsOkAndHolds(Credential{.secret = Key(next)}));
+    refused.insert({.secret = Key(next)});
   }
-  EXPECT_THAT(store.Find(kJob, kUrl, refused), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl), refused), StatusIs(absl::StatusCode::kNotFound));
 }
 
 // systemd grants access by an access list, which looks like mode 0440.
@@ -102,12 +108,15 @@ TEST_F(CredentialStoreTest, PassedCredentialsComeLast) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
   options.passed = {Write("passed", "machine api.wandb.ai password " + Key('p'), 0440)};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('f')));
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl, {Key('f')}), IsOkAndHolds(Key('p')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('f')}));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl), {{.secret = Key('f')}}),
+              IsOkAndHolds(Credential{.secret = Key('p')}));
   options.files.clear();
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('p')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('p')}));
   options.passed = {dir_.File("absent")};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("absent"))));
 }
 
@@ -122,7 +131,7 @@ TEST_F(CredentialStoreTest, ReadsSystemdCredentialsDirectory) {
 TEST_F(CredentialStoreTest, MissingKeyErrorListsSearchedFiles) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
 }
 
@@ -144,9 +153,9 @@ TEST_F(CredentialStoreTest, RejectsFileOfAnotherUser) {
   options.files = {file};
   const auto refused = StatusIs(absl::StatusCode::kPermissionDenied,
                                 HasSubstr("user 65534; replace it with a file of your own"));
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)), refused);
   options.netrc = std::exchange(options.files, {});
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)), refused);
 }
 
 TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
@@ -156,16 +165,16 @@ TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
   options.files = {pipe};
   const auto refused =
       StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not a regular file; replace it"));
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)), refused);
   options.netrc = std::exchange(options.files, {});
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)), refused);
 }
 
 TEST_F(CredentialStoreTest, RejectsFileAccessibleToOthers) {
   for (const mode_t mode : {0644, 0640, 0620}) {
     CredentialStore::Options options;
     options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'), mode)};
-    EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
+    EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
                 StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("chmod 600")));
   }
 }
@@ -177,54 +186,72 @@ TEST_F(CredentialStoreTest, RefusedFileDoesNotHideALaterKey) {
   EXPECT_FALSE(CredentialStore({}).HasRefusedFile());
   EXPECT_TRUE(CredentialStore(options).HasRefusedFile());
   Write("later", "machine api.wandb.ai password " + Key('l'), 0600);
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('l')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)),
+              IsOkAndHolds(Credential{.secret = Key('l')}));
 }
 
 // Find() returns this error, not kNotFound.
 TEST_F(CredentialStoreTest, InvalidKeyIsNotRepeated) {
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret")));
   CredentialStore store({});
-  EXPECT_THAT(store.Set(kJob, kUrl, "a secret"), refused);
-  EXPECT_THAT(store.Find(kJob, kUrl), refused);
-  EXPECT_THAT(store.Set(kJob, "localhost:8080", Key('a')),
+  EXPECT_THAT(store.Set(kJob, WandbAccount(kUrl), {.secret = "a secret"}), refused);
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl)), refused);
+  EXPECT_THAT(store.Set(kJob, WandbAccount("localhost:8080"), {.secret = Key('a')}),
               StatusIs(absl::StatusCode::kInvalidArgument));
   CredentialStore::Options options;
-  options.environment_key = "a secret";
-  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
+  options.environment["wandb"].secret = "a secret";
+  EXPECT_THAT(CredentialStore(options).Find(kJob, WandbAccount(kUrl)), refused);
 }
 
 TEST_F(CredentialStoreTest, TrimsSpaceAroundKey) {
-  CredentialStore store({});
-  ASSERT_OK(store.Set(kJob, kUrl, " " + Key('a') + "\n"));
-  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('a')));
+  const auto variable = [](const std::string& name) {
+    return name == "WANDB_API_KEY" ? " " + Key('a') + "\n" : "";
+  };
+  EXPECT_EQ(wandb::Wandb().CredentialIn(variable), Credential{.secret = Key('a')});
 }
 
 TEST_F(CredentialStoreTest, AcceptsAllKeyFormats) {
-  EXPECT_OK(CheckWandbKey(Key('a')));
-  EXPECT_OK(CheckWandbKey("local-" + Key('a')));
-  EXPECT_OK(CheckWandbKey("wandb_v1_" + std::string(77, 'x')));
-  EXPECT_OK(CheckWandbKey("aaa.bbb.ccc"));
-  EXPECT_OK(CheckWandbKey("short"));  // the server decides
-  EXPECT_THAT(CheckWandbKey(""), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(CheckWandbKey("a\nb"), StatusIs(absl::StatusCode::kInvalidArgument));
+  const auto check = [](const std::string& key) {
+    return wandb::Wandb().CheckCredential({.secret = key});
+  };
+  EXPECT_OK(check(Key('a')));
+  EXPECT_OK(check("local-" + Key('a')));
+  EXPECT_OK(check("wandb_v1_" + std::string(77, 'x')));
+  EXPECT_OK(check("aaa.bbb.ccc"));
+  EXPECT_OK(check("short"));  // the server decides
+  EXPECT_THAT(check("a\nb"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CredentialStoreTest, ProjectsEntryComesBeforeThatOfServer) {
+  CredentialStore::Options options;
+  options.files = {Write("credentials", "machine api.wandb.ai password " + Key('s') +
+                                            "\nmachine api.wandb.ai account \"my runs\" password " +
+                                            Key('p'))};
+  const CredentialStore store(options);
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl, "my runs")),
+              IsOkAndHolds(Credential{.secret = Key('p')}));
+  EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl, "others")),
+              IsOkAndHolds(Credential{.secret = Key('s')}));
 }
 
 TEST_F(CredentialStoreTest, FindsKeyAddedLater) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
   const CredentialStore store(options);
-  EXPECT_FALSE(store.Find(kJob, kUrl).ok());
+  EXPECT_FALSE(store.Find(kJob, WandbAccount(kUrl)).ok());
   Write("credentials", "machine api.wandb.ai password " + Key('f'));
-  EXPECT_TRUE(store.Find(kJob, kUrl).ok());
+  EXPECT_TRUE(store.Find(kJob, WandbAccount(kUrl)).ok());
 }
 
 TEST_F(CredentialStoreTest, IsUsedFromManyThreads) {
   CredentialStore store({});
   std::thread setter([&] {
-    for (int i = 0; i < 1000; ++i) ASSERT_OK(store.Set(kJob, kUrl, Key('a')));
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_OK(store.Set(kJob, WandbAccount(kUrl), {.secret = Key('a')}));
   });
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(store.Find(kJob, kUrl).value_or(Key('a')), Key('a'));
+    const Credential key{.secret = Key('a')};
+    EXPECT_EQ(store.Find(kJob, WandbAccount(kUrl)).value_or(key), key);
   }
   setter.join();
 }

@@ -8,30 +8,53 @@ namespace {
 
 using ::testing::Eq;
 
+absl::optional<std::string> PasswordOf(absl::string_view text, absl::string_view machine,
+                                       absl::string_view project = "") {
+  const absl::optional<NetrcEntry> entry = NetrcEntryOf(text, machine, project);
+  return entry ? absl::make_optional(entry->password) : absl::nullopt;
+}
+
+TEST(NetrcTest, EntryHasItsLogin) {
+  EXPECT_EQ(NetrcEntryOf("machine a.com password p login u", "a.com")->login, "u");
+}
+
+TEST(NetrcTest, AccountIsProject) {
+  const char kText[] =
+      "machine a.com login u password all\nmachine a.com account p login u password mine\n"
+      "default password d";
+  EXPECT_THAT(PasswordOf(kText, "a.com", "p"), Eq("mine"));
+  EXPECT_THAT(PasswordOf(kText, "a.com", "q"), Eq("all"));
+  EXPECT_THAT(PasswordOf("machine a.com password mine account p", "a.com", "q"), Eq(absl::nullopt));
+  EXPECT_EQ(NetrcWithout(kText, "a.com", "p"),
+            "machine a.com login u password all\ndefault password d");
+  EXPECT_EQ(NetrcWithout(kText, "a.com"),
+            "machine a.com account p login u password mine\ndefault password d");
+}
+
 TEST(NetrcTest, FindsThePasswordOfTheMachine) {
   const char kText[] =
       "machine a.com login u password one\nmachine b.com\n  login u\n  password two\n";
-  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("one"));
-  EXPECT_THAT(NetrcPassword(kText, "b.com"), Eq("two"));
-  EXPECT_THAT(NetrcPassword(kText, "c.com"), Eq(absl::nullopt));
+  EXPECT_THAT(PasswordOf(kText, "a.com"), Eq("one"));
+  EXPECT_THAT(PasswordOf(kText, "b.com"), Eq("two"));
+  EXPECT_THAT(PasswordOf(kText, "c.com"), Eq(absl::nullopt));
 }
 
 TEST(NetrcTest, DistinguishesPortsOfHost) {
-  EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com"), Eq(absl::nullopt));
-  EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com:8080"), Eq("p"));
+  EXPECT_THAT(PasswordOf("machine a.com:8080 password p", "a.com"), Eq(absl::nullopt));
+  EXPECT_THAT(PasswordOf("machine a.com:8080 password p", "a.com:8080"), Eq("p"));
 }
 
 TEST(NetrcTest, FallsBackToTheDefault) {
   const char kText[] = "default login u password d\nmachine a.com password one";
-  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("one"));
-  EXPECT_THAT(NetrcPassword(kText, "z.com"), Eq("d"));
+  EXPECT_THAT(PasswordOf(kText, "a.com"), Eq("one"));
+  EXPECT_THAT(PasswordOf(kText, "z.com"), Eq("d"));
 }
 
 TEST(NetrcTest, ParsesCommentsMacrosAndQuotes) {
   const char kText[] =
       "# machine a.com password no\nmacdef x\nmachine a.com password no\n\nmachine a.com password "
       "\"ye\\\"s\"";
-  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("ye\"s"));
+  EXPECT_THAT(PasswordOf(kText, "a.com"), Eq("ye\"s"));
 }
 
 TEST(NetrcTest, WithoutAMachineAllElseStays) {
@@ -50,10 +73,10 @@ TEST(NetrcTest, WithoutAMachineAllElseStays) {
 TEST(NetrcTest, TruncatedTextIsHarmless) {
   for (const char* text :
        {"machine", "machine a.com password", "machine a.com password \"x", "macdef", "#"}) {
-    NetrcPassword(text, "a.com");
+    NetrcEntryOf(text, "a.com");
     NetrcWithout(text, "a.com");
   }
-  EXPECT_THAT(NetrcPassword("machine a.com login password", "a.com"), Eq(absl::nullopt));
+  EXPECT_THAT(PasswordOf("machine a.com login password", "a.com"), Eq(absl::nullopt));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST(ConvertTest, UserIsRemovedFromAddress) {
   v1::Hello hello = ValidHello();
   hello.mutable_settings()->set_base_url("https://me:secret@host:8080");
   ASSERT_OK_AND_ASSIGN(const model::Session session, ToSession(hello));
-  EXPECT_EQ(session.settings.base_url, "https://host:8080");
+  EXPECT_EQ(session.settings.Of("wandb", "base_url"), "https://host:8080");
 }
 
 TEST(ConvertTest, StatisticsKeepTheirRules) {

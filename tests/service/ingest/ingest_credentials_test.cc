@@ -20,7 +20,7 @@ class IngestCredentialsTest : public ::testing::Test {
   }
   static bool HasWandb(const deliver::CredentialStore::Options& options) {
     deliver::CredentialStore store(options);
-    return IngestCredentials(&store).has_wandb(model::Session());
+    return IngestCredentials(&store).usual_destination(model::Session()) == "wandb";
   }
 
   const testing::TempDir dir_;

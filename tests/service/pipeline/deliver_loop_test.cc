@@ -129,14 +129,14 @@ class DeliverLoopTest : public ::testing::Test {
   int64_t AddRun(const std::string& run_id, bool ended, const std::string& server = "") {
     int64_t run = 0;
     model::Session session = SessionOf(0, ++incarnation_);
-    session.settings.base_url = server;
+    session.settings.destination_settings["wandb"]["base_url"] = server;
     EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
       const auto stream = store.Attach(session, AssignmentOf(run_id), 1);
       if (!stream.ok()) return stream.status();
       run = stream->run;
       model::Delivery delivery;
       delivery.run = run;
-      delivery.kind = "fake";
+      delivery.kind = "wandb";
       EXPECT_OK(store.PutDelivery(delivery));
       if (!ended) return absl::OkStatus();
       EXPECT_OK(store.EndStream(stream->id, model::StreamState::kFinished, 0, "", 2));
@@ -215,7 +215,7 @@ TEST_F(DeliverLoopTest, CountsWhatItDeliversByDestination) {
   AddRun("one", /*ended=*/true);
   AddRun("two", /*ended=*/true);
   Start();
-  const auto counted = [&] { return loop_->counters().destinations["fake"]; };
+  const auto counted = [&] { return loop_->counters().destinations["wandb"]; };
   ASSERT_TRUE(WaitFor([&] { return counted().errors >= 3; }));
   EXPECT_EQ(counted().last_error, "HTTP 500");
   EXPECT_GE(counted().last_error_time, before);
@@ -295,7 +295,7 @@ TEST_F(DeliverLoopTest, SetApartDeliveryWaitsForRetry) {
   loop_->AddRun(run);  // as when another rank attaches
 
   ASSERT_OK(
-      store_->SubmitAndWait([&](storage::Store& store) { return store.TryAgain(run, "fake"); }));
+      store_->SubmitAndWait([&](storage::Store& store) { return store.TryAgain(run, "wandb"); }));
   loop_->AddRun(run);
   EXPECT_TRUE(WaitFor([&] { return Stored(run).complete; }));
   EXPECT_EQ(loop_->counters().set_apart, 0u);
@@ -402,7 +402,7 @@ TEST_F(DeliverLoopTest, LateStepLeavesReopenedRunIncomplete) {
   EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
     model::Delivery delivery;
     delivery.run = run;
-    delivery.kind = "fake";
+    delivery.kind = "wandb";
     delivery.delivered_rows = 2;
     return store.PutDelivery(delivery);
   }));

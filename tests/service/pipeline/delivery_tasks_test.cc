@@ -19,7 +19,7 @@ class DeliveryTasksTest : public ::testing::Test {
   void Add(int64_t id, const std::string& server = "") {
     model::Run run;
     run.id = id;
-    run.settings.base_url = server;
+    run.settings.destination_settings["wandb"]["base_url"] = server;
     model::Delivery delivery;
     delivery.run = id;
     delivery.kind = "wandb";

@@ -79,7 +79,7 @@ TEST(DocumentsTest, ContainEverySetting) {
   settings.strategy = model::LogStrategy::kAll;
   settings.rank_statistics = {"mean"};
   settings.rank_statistic_rules = {"perf/*=max"};
-  settings.base_url = "https://example.test";
+  settings.destination_settings["wandb"]["base_url"] = "https://example.test";
   settings.host = "h";
   settings.program = "p";
   settings.resume = "must";
@@ -93,6 +93,11 @@ TEST(DocumentsTest, ContainEverySetting) {
   }
   // One name per member: a new member does not compile until the next line counts it.
   [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = settings;
+
+  document.erase("destination_settings");
+  document["base_url"] = "https://earlier.test";  // as stores of the first version have it
+  ASSERT_OK_AND_ASSIGN(const model::RunSettings earlier, DecodeSettings(EncodeDocument(document)));
+  EXPECT_EQ(earlier.Of("wandb", "base_url"), "https://earlier.test");
   EXPECT_EQ(document.size(), 15);
 }
 

@@ -190,18 +190,22 @@ TEST_F(StoreTest, AppendsARunsRowsInOrder) {
 TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
-  const auto address = [&] { return reader_->GetRun(run)->settings.base_url; };
+  const auto address = [&] { return reader_->GetRun(run)->settings.Of("wandb", "base_url"); };
   const auto refused = [](const char* why) {
     return StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(why));
   };
-  Do([&] { EXPECT_THAT(store_->SetBaseUrl(run, "https://a"), refused("still running")); });
+  Do([&] {
+    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://a"),
+                refused("still running"));
+  });
   Do([&] {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 4000));
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 5000));
     EXPECT_OK(store_->AddDelivery(run, "wandb"));
     EXPECT_OK(store_->AddDelivery(run, "local"));
-    EXPECT_OK(store_->SetBaseUrl(run, "https://a"));
-    EXPECT_THAT(store_->SetBaseUrl(9, "https://a"), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_OK(store_->SetAddress(run, "wandb", "base_url", "https://a"));
+    EXPECT_THAT(store_->SetAddress(9, "wandb", "base_url", "https://a"),
+                StatusIs(absl::StatusCode::kNotFound));
   });
   EXPECT_EQ(address(), "https://a");
   model::Delivery created;
@@ -210,9 +214,11 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   created.cursor = {{"storage_id", "s1"}};  // the tracker has the run, but no row yet
   Do([&] {
     EXPECT_OK(store_->PutDelivery(created));
-    EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("wandb has a part"));
-    EXPECT_THAT(store_->SetBaseUrl(run, "https://b"), refused("without --base-url"));
-    EXPECT_OK(store_->SetBaseUrl(run, "https://a")) << "that is its address";
+    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://b"),
+                refused("wandb has a part"));
+    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://b"),
+                refused("without --base-url"));
+    EXPECT_OK(store_->SetAddress(run, "wandb", "base_url", "https://a")) << "that is its address";
   });
   EXPECT_EQ(address(), "https://a");
   EXPECT_EQ(reader_->GetRun(run)->settings.group, "group") << "the other settings stay";
@@ -224,7 +230,7 @@ TEST_F(StoreTest, ResumeKeepsAddressAfterDelivery) {
   delivery.kind = "wandb";
   const auto attach = [&](uint64_t incarnation, const char* base_url) {
     model::Session session = SessionOf(0, incarnation);
-    session.settings.base_url = base_url;
+    session.settings.destination_settings["wandb"]["base_url"] = base_url;
     session.settings.notes = base_url;
     const absl::StatusOr<model::Stream> stream = store_->Attach(session, AssignmentOf("job"), 1);
     EXPECT_OK(stream);
@@ -236,13 +242,13 @@ TEST_F(StoreTest, ResumeKeepsAddressAfterDelivery) {
     EXPECT_OK(store_->AddDelivery(delivery.run, "wandb"));
     attach(2, "https://right");
   });
-  EXPECT_EQ(settings().base_url, "https://right") << "no tracker has a part yet";
+  EXPECT_EQ(settings().Of("wandb", "base_url"), "https://right") << "no tracker has a part yet";
   delivery.cursor = {{"storage_id", "s1"}};
   Do([&] {
     EXPECT_OK(store_->PutDelivery(delivery));
     attach(3, "https://wrong");
   });
-  EXPECT_EQ(settings().base_url, "https://right");
+  EXPECT_EQ(settings().Of("wandb", "base_url"), "https://right");
   EXPECT_EQ(settings().notes, "https://wrong") << "the other settings are the newest";
 }
 

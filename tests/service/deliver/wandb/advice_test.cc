@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "service/deliver/wandb/wandb_destination.h"
+
 namespace ranklog::deliver::wandb {
 namespace {
 
@@ -20,16 +22,17 @@ absl::StatusOr<HttpResponse> Code(int code) {
 const absl::StatusOr<HttpResponse> kNotSent = absl::FailedPreconditionError("not sent");
 
 TEST(AdviceTest, LoginNamesAnyOtherServer) {
-  EXPECT_EQ(LoginCommand(""), "`ranklog login`");
-  EXPECT_EQ(LoginCommand("https://api.wandb.ai/"), "`ranklog login`");
-  EXPECT_EQ(LoginCommand("http://127.0.0.1:8410"),
+  EXPECT_EQ(Wandb().LoginCommand(""), "`ranklog login`");
+  EXPECT_EQ(Wandb().LoginCommand("https://api.wandb.ai/"), "`ranklog login`");
+  EXPECT_EQ(Wandb().LoginCommand("http://127.0.0.1:8410"),
             "`ranklog login --base-url http://127.0.0.1:8410`");
 }
 
 TEST(AdviceTest, MissingKeyNeedsLogin) {
-  EXPECT_EQ(WithLoginCommand(absl::NotFoundError("no key"), kOwn).message(),
+  EXPECT_EQ(Wandb().WithLoginCommand(absl::NotFoundError("no key"), kOwn).message(),
             "no key; to continue, run `ranklog login --base-url https://wandb.example.com`");
-  EXPECT_EQ(WithLoginCommand(absl::InvalidArgumentError("not a key"), kOwn).message(), "not a key");
+  EXPECT_EQ(Wandb().WithLoginCommand(absl::InvalidArgumentError("not a key"), kOwn).message(),
+            "not a key");
 }
 
 TEST(AdviceTest, RefusedKeyNeedsAnother) {

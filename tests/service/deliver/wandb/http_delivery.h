@@ -13,13 +13,15 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::deliver::wandb {
 
 class HttpDeliveryTest : public ::testing::Test {
  protected:
   HttpDeliveryTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(JobOf("p", "r"), server_.url(), key_));
+    EXPECT_OK(
+        credentials_.Set(JobOf("p", "r"), testing::WandbAccount(server_.url()), {.secret = key_}));
     server_.RequireKey(key_);
     stored_delivery_.run = stored_.run().id;
     stored_delivery_.kind = kKind;

@@ -16,6 +16,7 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_transport.h"
+#include "tests/support/wandb_account.h"
 #include "tests/support/wandb_server.h"
 
 namespace ranklog::deliver::wandb {
@@ -82,7 +83,8 @@ class SeveralStoresTest : public ::testing::Test {
   };
 
   SeveralStoresTest() {
-    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kTrackerOfStores, std::string(40, 'k')));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), testing::WandbAccount(kTrackerOfStores),
+                               {.secret = std::string(40, 'k')}));
     server_.ExpectSeveralStores();
   }
 

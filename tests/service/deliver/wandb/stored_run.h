@@ -28,7 +28,7 @@ class StoredRun {
     store_ = storage::Store::Open(dir_.path(), {}).value();
     reader_ = storage::StoreReader::Open(dir_.path()).value();
     session_.stream = {"p", "r", 0, 1};
-    session_.settings.base_url = base_url;
+    session_.settings.destination_settings["wandb"]["base_url"] = base_url;
     session_.settings.destinations = {"wandb"};
     session_.settings.rank_statistics = {"none"};
     session_.settings.start_time_us = kRunStartUs;

@@ -10,6 +10,7 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_transport.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -56,7 +57,8 @@ class WandbDeliveryBreakersTest : public ::testing::Test {
   };
 
   WandbDeliveryBreakersTest() {
-    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kServer, std::string(40, 'k')));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), testing::WandbAccount(kServer),
+                               {.secret = std::string(40, 'k')}));
   }
 
   StepResult StepOf(Side& side) {

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -295,7 +296,8 @@ TEST_F(WandbDeliveryFaultsTest, WrongKeyLosesNoRows) {
                          &credentials_, options_);
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
-  ASSERT_OK(credentials_.Set(JobOf("p", "r"), server_.url(), std::string(40, 'z')));
+  ASSERT_OK(credentials_.Set(JobOf("p", "r"), testing::WandbAccount(server_.url()),
+                             {.secret = std::string(40, 'z')}));
   Deliver();
   ExpectAllRows(5);
 }

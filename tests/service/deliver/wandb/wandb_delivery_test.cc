@@ -18,6 +18,7 @@
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_transport.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/wandb_account.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -49,7 +50,8 @@ FakeTransport::Answer Usual(const HttpRequest& request) {
 class WandbDeliveryTest : public ::testing::Test {
  protected:
   WandbDeliveryTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
+                               {.secret = std::string(40, 'k')}));
     stored_delivery_.run = stored_.run().id;
     stored_delivery_.kind = kKind;
     Restart();
@@ -407,7 +409,8 @@ TEST_F(WandbDeliveryTest, SendsNoRequestWithoutKey) {
   EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
   EXPECT_LT(result.wait, absl::Seconds(5)) << "a restarted daemon gets it from the next rank";
   EXPECT_TRUE(transport_.sent().empty());
-  ASSERT_OK(none.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+  ASSERT_OK(
+      none.Set(JobOf("p", "r"), testing::WandbAccount(kUrl), {.secret = std::string(40, 'k')}));
   now_ += result.wait;
   EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
 }
@@ -449,7 +452,8 @@ TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
       delivery = std::make_unique<WandbDelivery>(stored_.run(), stored, &transport_,
                                                  breakers_.get(), &keys, WandbDelivery::Options{});
     }
-    ASSERT_OK(keys.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+    ASSERT_OK(
+        keys.Set(JobOf("p", "r"), testing::WandbAccount(kUrl), {.secret = std::string(40, 'k')}));
     now_ += absl::Seconds(2);
     const StepResult result = delivery->Step(stored_.reader(), now_, false);
     EXPECT_EQ(result.delivery.last_error, "") << restarted;
@@ -496,7 +500,8 @@ TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
   CredentialStore::Options options;
   options.files = {dir.File("credentials")};
   CredentialStore credentials(options);
-  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '1')));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
+                            {.secret = std::string(40, '1')}));
   WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
                          &credentials, {});
   const auto key_of_next_step = [&] {
@@ -513,10 +518,12 @@ TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
       << "machine wandb.example.com login user password " << std::string(40, '2');
   ASSERT_EQ(chmod(dir.File("credentials").c_str(), 0600), 0);
   EXPECT_EQ(key_of_next_step(), std::string(40, '2'));
-  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '3')));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
+                            {.secret = std::string(40, '3')}));
   EXPECT_EQ(key_of_next_step(), std::string(40, '3'));
   ExpectNoRequest(delivery, absl::Seconds(50));
-  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '4')));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
+                            {.secret = std::string(40, '4')}));
   const size_t before = transport_.sent().size();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration()) << i;
@@ -579,9 +586,10 @@ TEST_F(WandbDeliveryTest, RepeatsFeatureQueryAfterWebPage) {
 
 TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToNext) {
   CredentialStore::Options options;
-  options.environment_key = std::string(40, 'e');
+  options.environment["wandb"].secret = std::string(40, 'e');
   CredentialStore credentials(options);
-  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
+                            {.secret = std::string(40, 'k')}));
   WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
                          &credentials, {});
   transport_.AnswerNext(FakeTransport::Code(401));

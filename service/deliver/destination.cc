@@ -1,0 +1,117 @@
+#include "service/deliver/destination.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "service/base/shell_word.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/url.h"
+
+namespace ranklog::deliver {
+namespace {
+
+using List = std::vector<std::unique_ptr<const Destination>>;
+
+// Never destroyed: threads may use it until the process ends.
+List& Registered() {
+  static List& list = *new List(KnownDestinations());
+  return list;
+}
+
+}  // namespace
+
+const List& AllDestinations() { return Registered(); }
+
+void Register(std::unique_ptr<const Destination> destination) {
+  Registered().push_back(std::move(destination));
+}
+
+const Destination* FindDestination(absl::string_view kind) {
+  for (const auto& destination : AllDestinations()) {
+    if (destination->kind() == kind) return destination.get();
+  }
+  return nullptr;
+}
+
+std::vector<std::string> DestinationKinds() {
+  std::vector<std::string> kinds;
+  for (const auto& destination : AllDestinations()) kinds.push_back(destination->kind());
+  return kinds;
+}
+
+std::string KindsText() {
+  return absl::StrCat(absl::StrJoin(DestinationKinds(), ", "), " or local");
+}
+
+std::string Destination::VariableOf(absl::string_view setting) const {
+  return absl::AsciiStrToUpper(absl::StrCat(kind(), "_", setting));
+}
+
+std::string Destination::AddressOf(const model::RunSettings& settings) const {
+  const std::string& given = settings.Of(kind(), words_.url_setting);
+  return given.empty() ? words_.public_url : given;
+}
+
+absl::StatusOr<std::string> Destination::ServerOf(const model::RunSettings& settings) const {
+  return CheckUrl(AddressOf(settings));
+}
+
+absl::StatusOr<std::string> Destination::CheckUrl(absl::string_view url) const {
+  while (absl::ConsumeSuffix(&url, "/")) {
+  }
+  if (url.empty()) url = words_.public_url;
+  if (url.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(kind(), " needs the address of its server: set ",
+                                                   VariableOf(words_.url_setting)));
+  }
+  RETURN_IF_ERROR(ParseUrl(url).status());
+  return std::string(url);
+}
+
+absl::Status Destination::CheckCredential(const Credential& credential) const {
+  for (const std::string* text : {&credential.user, &credential.secret}) {
+    for (const char c : *text) {
+      if (!absl::ascii_iscntrl(static_cast<unsigned char>(c))) continue;
+      return absl::InvalidArgumentError("not a key: it contains a control character");
+    }
+  }
+  return absl::OkStatus();
+}
+
+Credential Destination::CredentialIn(
+    const std::function<std::string(const std::string&)>& variable) const {
+  const auto value = [&](const std::string& name) {
+    return name.empty() ? std::string() : std::string(absl::StripAsciiWhitespace(variable(name)));
+  };
+  return {.user = value(words_.user_variable), .secret = value(words_.key_variable)};
+}
+
+std::map<std::string, std::string> Destination::VariablesOf(const Credential& credential) const {
+  std::map<std::string, std::string> variables;
+  if (!words_.user_variable.empty()) variables[words_.user_variable] = credential.user;
+  variables[words_.key_variable] = credential.secret;
+  return variables;
+}
+
+std::string Destination::LoginCommand(absl::string_view server) const {
+  const bool usual = &UsualDestination() == this;
+  std::string command = absl::StrCat("ranklog login", usual ? "" : absl::StrCat(" ", kind()));
+  const absl::StatusOr<std::string> checked = CheckUrl(server);
+  if (checked.ok() && *checked != words_.public_url) {
+    absl::StrAppend(&command, " --base-url ", ShellWord(*checked));
+  }
+  return absl::StrCat("`", command, "`");
+}
+
+absl::Status Destination::WithLoginCommand(const absl::Status& missing,
+                                           absl::string_view server) const {
+  if (!absl::IsNotFound(missing)) return missing;
+  return absl::NotFoundError(
+      absl::StrCat(missing.message(), kToContinue, "run ", LoginCommand(server)));
+}
+
+}  // namespace ranklog::deliver

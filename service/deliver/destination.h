@@ -1,0 +1,149 @@
+// What the program knows of a destination. README.md beside this tells how to add one.
+
+#ifndef SERVICE_DELIVER_DESTINATION_H_
+#define SERVICE_DELIVER_DESTINATION_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "service/deliver/circuit_breaker.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/netrc.h"
+#include "service/deliver/read_back.h"
+#include "service/deliver/run_delivery.h"
+#include "service/deliver/transport.h"
+#include "service/model/run.h"
+#include "service/model/session.h"
+
+namespace ranklog::deliver {
+
+// What the deliveries of all runs share. The pointers must outlive the deliveries.
+struct DeliveryParts {
+  Transport* transport;
+  CircuitBreakers* breakers;
+  const CredentialStore* credentials;
+  // How long rows of a live run are collected before they are posted.
+  absl::Duration transmit_interval = absl::Seconds(15);
+  // The daemon's restart loses the keys of the ranks. Until this time of a steady clock, the ranks
+  // of a live run may still send them again.
+  absl::Time ranks_return_by = absl::InfinitePast();
+};
+
+// A kind of tracker. Has no state; thread-safe.
+class Destination {
+ public:
+  // Its names, and its texts for messages and help. Texts are plain; lines are indented as shown.
+  struct Words {
+    // The value of --to and of RANKLOG_DESTINATIONS, and of Delivery.kind. Lower case. In upper
+    // case and with an underscore, it begins its variables.
+    std::string kind;
+    std::string name;  // "Weights & Biases"
+    // The setting with the server's URL, such as base_url: the variable is KIND_BASE_URL.
+    std::string url_setting;
+    std::string public_url;             // without that setting; empty: the setting is required
+    std::vector<std::string> settings;  // its other settings
+    // The variables of its credential: KIND_API_KEY; the second one may be empty.
+    std::string key_variable;
+    std::string user_variable;
+    // Another way to store its credential, "log in with ..."; empty: none.
+    std::string other_login;
+    // For `ranklog verify --help`: what is read back and compared. Lines of at most 120 columns
+    // that begin with 9 spaces, the first one with two spaces and the kind.
+    std::string verify;
+  };
+
+  virtual ~Destination() = default;
+
+  const Words& words() const { return words_; }
+  const std::string& kind() const { return words_.kind; }
+  // The variable of a setting: base_url of wandb is WANDB_BASE_URL.
+  std::string VariableOf(absl::string_view setting) const;
+
+  // The URL of the run's server as it was given, or the public one. May be empty.
+  std::string AddressOf(const model::RunSettings& settings) const;
+  // The same, checked; see CheckUrl().
+  absl::StatusOr<std::string> ServerOf(const model::RunSettings& settings) const;
+  // The URL without trailing slashes; the public one if it is empty.
+  //   kInvalidArgument  not a URL of such a server
+  virtual absl::StatusOr<std::string> CheckUrl(absl::string_view url) const;
+
+  // kInvalidArgument if the credential cannot be sent. Only the server knows whether it is valid.
+  virtual absl::Status CheckCredential(const Credential& credential) const;
+  // The credential in these variables, without surrounding white space; its secret is empty if
+  // there is none.
+  Credential CredentialIn(const std::function<std::string(const std::string&)>& variable) const;
+  // The credential in an entry of a netrc file.
+  virtual Credential CredentialOfLogin(const NetrcEntry& entry) const {
+    return {.user = entry.login, .secret = entry.password};
+  }
+  // The reverse of CredentialIn().
+  std::map<std::string, std::string> VariablesOf(const Credential& credential) const;
+
+  // The command that stores a credential for the server: "`ranklog login --base-url URL`".
+  std::string LoginCommand(absl::string_view server) const;
+  // `missing` of CredentialStore::Find(), with this command if it is kNotFound.
+  absl::Status WithLoginCommand(const absl::Status& missing, absl::string_view server) const;
+  // The page on which the server shows a user's key; empty: none.
+  virtual std::string KeyPage(absl::string_view /*server*/) const { return ""; }
+
+  // Delivers one run. `run` and `delivery` must be as stored; a new delivery has no cursor.
+  virtual std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,
+                                               const DeliveryParts& parts) const = 0;
+
+  // Asks the server for the name of the account that the credential belongs to, by one request. A
+  // credential without a secret is not sent; the name is then empty.
+  //   kUnauthenticated  the server refuses the credential
+  //   kUnknown          the server answered, but not as expected; the message says how
+  //   others            those of Transport::Send()
+  virtual absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
+                                                const Credential& credential,
+                                                absl::Duration timeout) const = 0;
+
+  // Reads a run back from its server and compares it with the store. `run` and `delivery` must be
+  // as stored. Makes at most one request at a time.
+  //   kNotFound            the server has no such run
+  //   kUnavailable         no answer within the timeout
+  //   kFailedPrecondition  the server refuses us, or answers with an error
+  //   kDataLoss            the store lacks rows that it counts as delivered
+  virtual absl::StatusOr<ReadBackReport> ReadBack(
+      storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
+      Transport& transport, const Credential& credential, const ReadBackOptions& options) const = 0;
+
+ protected:
+  explicit Destination(Words words) : words_(std::move(words)) {}
+
+ private:
+  const Words words_;
+};
+
+// Corrects a wrong address. RUN stands for the run.
+inline constexpr char kCorrectAddress[] = "run: ranklog sync RUN --base-url URL";
+
+// The destinations of this program; each has one line in known/destinations.cc.
+std::vector<std::unique_ptr<const Destination>> KnownDestinations();
+
+// These and the registered ones, without `local`, in the order in which a run without a destination
+// tries them.
+const std::vector<std::unique_ptr<const Destination>>& AllDestinations();
+// Adds one, for a test. Call it before any other thread runs.
+void Register(std::unique_ptr<const Destination> destination);
+
+// The first one, which commands use if none is named.
+inline const Destination& UsualDestination() { return *AllDestinations().front(); }
+
+// Null: there is no such kind.
+const Destination* FindDestination(absl::string_view kind);
+// The kinds, for messages: "wandb"; with `local`, "wandb or local".
+std::vector<std::string> DestinationKinds();
+std::string KindsText();
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_DESTINATION_H_

@@ -1,0 +1,12 @@
+#include "service/deliver/destination.h"
+#include "service/deliver/wandb/wandb_destination.h"
+
+namespace ranklog::deliver {
+
+std::vector<std::unique_ptr<const Destination>> KnownDestinations() {
+  std::vector<std::unique_ptr<const Destination>> destinations;
+  destinations.push_back(std::make_unique<wandb::WandbDestination>());
+  return destinations;
+}
+
+}  // namespace ranklog::deliver
