@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const absl::Status status = wandb.CheckCredential(wandb.CredentialOfLogin(*found));
     MUST(status.ok() || status == wandb.CheckCredential({.secret = " "}));
   }
-  // The first entry of a machine counts, whatever follows.
-  const std::string with = absl::StrCat("machine api.test login l password KEY\n", text);
-  MUST(deliver::NetrcEntryOf(with, "api.test")->password == "KEY");
+  // The first entry of a machine and a project counts, whatever follows.
+  const std::string with = absl::StrCat("machine api.test account p login l password KEY\n", text);
+  MUST(deliver::NetrcEntryOf(with, "api.test", "p")->password == "KEY");
   return 0;
 }
