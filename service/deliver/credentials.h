@@ -1,4 +1,4 @@
-// Finds the credentials for trackers. They are held in memory only: they are never stored, logged, or
+// Finds the credentials for trackers. They are in memory only: they are never stored, logged, or
 // put into an error message.
 
 #ifndef SERVICE_DELIVER_CREDENTIALS_H_
@@ -54,9 +54,9 @@ class CredentialStore {
     // directory is private, so their mode is not checked.
     std::vector<std::string> passed = {};
 
-    // Reads the variables of all destinations, such as WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
-    // $XDG_CONFIG_HOME/ranklog/credentials (~/.config); $CREDENTIALS_DIRECTORY/credentials. Not
-    // thread-safe, because getenv is not.
+    // Reads the variables of all destinations, such as WANDB_API_KEY; $NETRC, else ~/.netrc, else
+    // ~/_netrc; STATE_DIR/credentials and $XDG_CONFIG_HOME/ranklog/credentials (~/.config);
+    // $CREDENTIALS_DIRECTORY/credentials. Not thread-safe, because getenv is not.
     static Options FromEnvironment(const std::string& state_dir);
   };
 

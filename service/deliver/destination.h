@@ -47,8 +47,7 @@ class Destination {
     std::string name;  // "Weights & Biases"
     // The setting with the server's URL, such as base_url: the variable is KIND_BASE_URL.
     std::string url_setting;
-    std::string public_url;             // without that setting; empty: the setting is required
-    std::vector<std::string> settings;  // its other settings
+    std::string public_url;  // without that setting; empty: the setting is required
     // The variables of its credential: KIND_API_KEY; the second one may be empty.
     std::string key_variable;
     std::string user_variable;
@@ -101,7 +100,7 @@ class Destination {
   // credential without a secret is not sent; the name is then empty.
   //   kUnauthenticated  the server refuses the credential
   //   kUnknown          the server answered, but not as expected; the message says how
-  //   others            those of Transport::Send()
+  //   others            those of Transport::Post()
   virtual absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
                                                 const Credential& credential,
                                                 absl::Duration timeout) const = 0;

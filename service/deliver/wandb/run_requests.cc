@@ -25,6 +25,8 @@ RunRequests::RunRequests(Transport* transport, const CredentialStore* credential
       project_(std::move(project)),
       options_(std::move(options)) {}
 
+void RunRequests::SetAddress(absl::string_view address) { server_ = Wandb().CheckUrl(address); }
+
 absl::StatusOr<Credential> RunRequests::FindKey(const std::set<Credential>& refused) const {
   RETURN_IF_ERROR(server_.status());
   return credentials_->Find(job_, {.destination = Wandb(), .server = *server_, .project = project_},

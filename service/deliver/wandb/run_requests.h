@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/deliver/credentials.h"
@@ -34,6 +35,8 @@ class RunRequests {
   RunRequests(Transport* transport, const CredentialStore* credentials, std::string address,
               std::string project, Options options);
 
+  // The run's server has another address from now on.
+  void SetAddress(absl::string_view address);
   // The job whose keys are used.
   void SetJob(std::string job) { job_ = std::move(job); }
   bool has_job() const { return !job_.empty(); }
@@ -75,7 +78,7 @@ class RunRequests {
 
   Transport* const transport_;
   const CredentialStore* const credentials_;
-  const absl::StatusOr<std::string> server_;
+  absl::StatusOr<std::string> server_;
   const std::string project_;
   const Options options_;
   std::string job_;

@@ -76,9 +76,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   } else {
     // While it waits, checks whether the run has ended, because that decides its place in the
     // schedule.
-    if (!ended()) {
-      if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
-    }
+    if (!ended()) ReadRun(reader).IgnoreError();
     SetWaitReason(wait);
   }
   if (cursor_.created()) delivery_.cursor = ToJson(cursor_);
@@ -96,6 +94,15 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.prepared = !lines_.content.empty() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
   return result;
+}
+
+absl::Status WandbDelivery::ReadRun(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
+  if (std::string address = AddressOf(run_); address != address_) {
+    address_ = std::move(address);
+    requests_.SetAddress(address_);
+  }
+  return absl::OkStatus();
 }
 
 absl::Duration WandbDelivery::Enter(absl::Time now) {
@@ -126,7 +133,7 @@ bool WandbDelivery::AwaitsRanks(absl::Time now) const {
 
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
                                                   bool draining) {
-  ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
+  RETURN_IF_ERROR(ReadRun(reader));
   if (!requests_.has_job()) {
     ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
     if (!streams.empty()) requests_.SetJob(JobOf(run_.project, streams.front().key.job_id));

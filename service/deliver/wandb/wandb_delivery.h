@@ -80,6 +80,8 @@ class WandbDelivery : public RunDelivery {
   StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
 
  private:
+  // Reads the run again. Until the tracker has a part of it, its server may change.
+  absl::Status ReadRun(storage::StoreReader& reader);
   // The time that this run must wait; zero: it is inside both breakers.
   absl::Duration Enter(absl::Time now);
   void SetWaitReason(absl::Duration wait);
@@ -150,7 +152,7 @@ class WandbDelivery : public RunDelivery {
   Cursor cursor_;
   RunBreakers breakers_;
   const Options options_;
-  const std::string address_;  // of the server, as it was given
+  std::string address_;  // of the server, as it was given
   RunRequests requests_;
 
   model::Delivery reported_;                     // state returned by the last Step()

@@ -32,7 +32,6 @@ WandbDestination::WandbDestination()
                    .name = "Weights & Biases",
                    .url_setting = "base_url",
                    .public_url = kPublicBaseUrl,
-                   .settings = {},
                    .key_variable = "WANDB_API_KEY",
                    .user_variable = "",
                    .other_login = "log in with the W&B client, which writes ~/.netrc",

@@ -58,7 +58,6 @@ class Toy : public deliver::Destination {
                      .name = "Toy",
                      .url_setting = "url",
                      .public_url = "",
-                     .settings = {},
                      .key_variable = "TOY_TOKEN",
                      .user_variable = "TOY_USER",
                      .other_login = "",
