@@ -98,6 +98,11 @@ class StoredRun {
       stream_ = store.Attach(session_, assignment_, kRunStartUs).value();
     });
   }
+  // The same, by ranks that give another address of the server.
+  void AttachAt(const std::string& base_url) {
+    session_.settings.destination_settings["wandb"]["base_url"] = base_url;
+    Attach();
+  }
   // The same, by a start that must continue an existing run.
   void Resume(const std::string& resume = "allow") {
     session_.settings.resume = resume;

@@ -402,6 +402,22 @@ TEST_F(WandbDeliveryTest, SummaryReportsLostRows) {
   EXPECT_EQ(lost(), 7) << "the late ones, with the run's end";
 }
 
+TEST_F(WandbDeliveryTest, WaitingRunGoesToCorrectedAddress) {
+  CredentialStore keys(CredentialStore::Options{});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &keys, {});
+  StepResult result = delivery.Step(stored_.reader(), now_, true);
+  EXPECT_TRUE(transport_.sent().empty()) << "no key";
+  stored_.AttachAt("https://other.example.com");
+  ASSERT_OK(keys.Set(JobOf("p", "r"), testing::WandbAccount("https://other.example.com"),
+                     {.secret = std::string(40, 'k')}));
+  for (int i = 0; i < 5 && transport_.sent().empty(); ++i) {
+    now_ += std::max(result.wait, absl::Seconds(1));
+    result = delivery.Step(stored_.reader(), now_, true);
+  }
+  ASSERT_FALSE(transport_.sent().empty());
+  EXPECT_EQ(transport_.sent()[0].url, "https://other.example.com/graphql");
+}
+
 TEST_F(WandbDeliveryTest, SendsNoRequestWithoutKey) {
   CredentialStore none(CredentialStore::Options{});
   WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
