@@ -66,7 +66,6 @@ std::string StallText(std::chrono::steady_clock::duration stalled) {
 
 UserMessages::UserMessages(const Settings& settings, Sink sink)
     : strategy_(Name(settings.log_strategy)),
-      server_(settings.base_url),
       asked_state_dir_(settings.state_dir),
       world_size_(settings.world_size.value_or(1)),
       awaits_delivery_(settings.delivery_timeout.count() > 0),
@@ -150,10 +149,6 @@ std::string UserMessages::DaemonTrouble() const {
     if (worst == nullptr || worst->severity < trouble.severity) worst = &trouble;
   }
   return worst == nullptr ? "" : worst->text;
-}
-
-bool UserMessages::GoesTo(const std::string& kind) const {
-  return std::find(destinations_.begin(), destinations_.end(), kind) != destinations_.end();
 }
 
 bool UserMessages::HasTracker() const {
@@ -255,11 +250,6 @@ void UserMessages::PrintTrouble(Time now, Trouble* trouble) const {
   Print(trouble->severity, trouble->text);
 }
 
-std::string UserMessages::Address() const {
-  if (!url_.empty()) return absl::StrCat(": ", url_);
-  return server_.empty() ? "" : absl::StrCat(" at ", server_);
-}
-
 void UserMessages::PrintStart(Time now, bool ended, const std::string& other_state_dir) {
   if (!known_ || !is_first_) return;
   if (announced_) {
@@ -268,16 +258,17 @@ void UserMessages::PrintStart(Time now, bool ended, const std::string& other_sta
     }
     return;
   }
-  const bool remote = GoesTo("wandb");
+  const bool remote = HasTracker();
   if (remote && url_.empty() && !ended && DaemonTrouble().empty() && now - known_at_ < kUrlGrace) {
     return;
   }
   announced_ = true;
   url_printed_ = !url_.empty();
-  const std::string where =
-      remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "), Address())
-      : destinations_.empty() ? std::string("has reached the daemon")  // an older version
-                              : std::string("is kept on this node");
+  const std::string where = remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "),
+                                                  url_.empty() ? "" : ": ", url_)
+                            : destinations_.empty()
+                                ? std::string("has reached the daemon")  // an older version
+                                : std::string("is kept on this node");
   std::string flag, elsewhere;
   if (!other_state_dir.empty()) {
     flag = absl::StrCat("--state-dir ", other_state_dir, " ");
@@ -350,8 +341,8 @@ void UserMessages::PrintEnd(const Facts& facts) {
   }
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
-  } else if (durable && GoesTo("wandb") && !delivered_) {
-    absl::StrAppend(&line, "; the daemon sends the rest to wandb");
+  } else if (durable && HasTracker() && !delivered_) {
+    absl::StrAppend(&line, "; the daemon sends the rest to ", absl::StrJoin(destinations_, ", "));
   }
   Print(well ? Severity::kInfo : Severity::kWarning, line);
 }

@@ -97,11 +97,8 @@ class UserMessages {
   void PrintStart(Time now, bool ended, const std::string& other_state_dir);
   void PrintDelivery(Time now);
   void PrintEnd(const Facts& facts);
-  bool GoesTo(const std::string& kind) const;
-  std::string Address() const;
 
   const std::string strategy_;
-  const std::string server_;
   const std::string asked_state_dir_;
   const int world_size_;
   const bool awaits_delivery_;  // at the run's end

@@ -36,11 +36,9 @@ constexpr long kMostDescriptors = 1 << 16;
 constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
 // A variable, not a flag, because an earlier ranklogd would refuse to start with an unknown flag.
 constexpr char kFormerStateDir[] = "RANKLOG_FORMER_STATE_DIR=";
-// The daemon must not inherit what a service manager told this process. The key comes with the
-// Hello instead: a process's environment can be read in /proc, and its children inherit it.
+// The daemon must not inherit what a service manager told this process.
 constexpr const char* kNotInherited[] = {
-    "RANKLOG_STARTED_BY=", kFormerStateDir,
-    "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY=",
+    "RANKLOG_STARTED_BY=", kFormerStateDir, "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=",
     // The libraries of the training's environment, such as conda's, are not for the daemon.
     "LD_LIBRARY_PATH=", "LD_PRELOAD=", "LD_AUDIT="};
 
@@ -156,13 +154,18 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
   return pointers;
 }
 
-std::vector<std::string> DaemonEnvironment(const std::string& former_state_dir) {
+// Without the credentials, which come with the Hello: a process's environment can be read in /proc,
+// and its children inherit it.
+std::vector<std::string> DaemonEnvironment(const Settings& settings,
+                                           const std::string& former_state_dir) {
   std::vector<std::string> variables = {kStartedByRank};
   if (!former_state_dir.empty()) variables.push_back(kFormerStateDir + former_state_dir);
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const absl::string_view text(*variable);
     const bool inherited =
+        settings.credentials.count(std::string(text.substr(0, text.find('=')))) == 0 &&
         std::none_of(std::begin(kNotInherited), std::end(kNotInherited),
-                     [&](const char* prefix) { return absl::StartsWith(*variable, prefix); });
+                     [&](const char* prefix) { return absl::StartsWith(text, prefix); });
     if (inherited) variables.emplace_back(*variable);
   }
   return variables;
@@ -242,7 +245,7 @@ absl::Status StartDaemon(const std::string& program, const SocketLocation& place
     arguments.insert(arguments.end(), {"--spool-dir", settings.spool_dir});
   }
   const std::vector<char*> argument_pointers = Pointers(&arguments);
-  std::vector<std::string> variables = DaemonEnvironment(former_state_dir);
+  std::vector<std::string> variables = DaemonEnvironment(settings, former_state_dir);
   const std::vector<char*> variable_pointers = Pointers(&variables);
 
   const std::string log = LogPath(place);

@@ -4,19 +4,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/keys.h"
 #include "client/base/short_name.h"
 #include "client/base/version.h"
 #include "client/launch/launch.h"
+#include "client/settings/destination_variables.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/socket_address.h"
 #include "client/settings/validate.h"
-#include "ranklog/v1/base_url.h"
 
 namespace ranklog::internal {
 namespace {
@@ -88,13 +91,46 @@ std::string ProgramPath() {
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
+bool HasCredential(const Settings& settings, const std::string& destination) {
+  const std::string prefix = VariablePrefix(destination);
+  return std::any_of(settings.credentials.begin(), settings.credentials.end(),
+                     [&](const auto& credential) {
+                       return absl::StartsWith(credential.first, prefix) &&
+                              absl::EndsWith(credential.first, "KEY") && !credential.second.empty();
+                     });
+}
+
+void AddDestinations(const Settings& settings, v1::RunSettings* run) {
+  std::set<std::string> chosen(settings.destinations.begin(), settings.destinations.end());
+  std::vector<std::string> names = settings.destinations;
+  for (const char* usual : kUsualDestinations) {
+    // A daemon that finds only the ring never gets the key.
+    if (!chosen.empty() || !HasCredential(settings, usual)) continue;
+    chosen.insert(usual);
+    names.emplace_back(usual);
+  }
+  for (const auto& [name, members] : settings.destination_settings) {
+    if (chosen.count(name) == 0 && !members.empty()) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    v1::Destination* const destination = run->add_destinations();
+    destination->set_kind(name);
+    destination->set_chosen(chosen.count(name) != 0);
+    const auto found = settings.destination_settings.find(name);
+    if (found == settings.destination_settings.end()) continue;
+    destination->mutable_settings()->insert(found->second.begin(), found->second.end());
+  }
+}
+
 }  // namespace
 
 Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
   for (auto& [name, value] : settings.credentials)
     value = Trimmed(value);  // secrets' files end with \n
-  settings.base_url = v1::WithoutUser(Trimmed(settings.base_url));
+  // Those that the program named.
+  for (const std::string& name : settings.destinations) ReadVariablesOf(name, &settings);
+  SeparateSecrets(&settings);
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
   // If several ranks do not know their local rank, the daemon must not take each for the first one.
@@ -126,18 +162,12 @@ v1::Hello MakeHello(const Settings& settings) {
   run->set_notes(settings.notes);
   for (const std::string& tag : settings.tags) run->add_tags(tag);
   run->set_strategy(static_cast<v1::LogStrategy>(static_cast<int>(settings.log_strategy) + 1));
-  for (const std::string& item : settings.destinations) run->add_destinations(item);
-  // A daemon that finds only the ring never gets the key.
-  const auto key = settings.credentials.find("WANDB_API_KEY");
-  if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
-    run->add_destinations("wandb");
-  }
+  AddDestinations(settings, run);
   // Without white space, which the daemon does not accept.
   for (const std::string& item : RepairRankStatistics(settings.rank_statistics)) {
     const bool is_rule = item.find('=') != std::string::npos;
     is_rule ? run->add_rank_statistic_rules(item) : run->add_rank_statistics(item);
   }
-  run->set_base_url(settings.base_url);
   run->set_host(settings.host);
   run->set_program(settings.program);
   run->set_start_time_us(std::chrono::duration_cast<std::chrono::microseconds>(

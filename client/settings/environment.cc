@@ -113,8 +113,7 @@ std::map<std::string, std::string> JobVariables() {
   std::map<std::string, std::string> variables;
   for (const char* name :
        {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
-        "NO_PROXY", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "RANKLOG_ALLOW_HTTP",
-        "WANDB_USERNAME", "WANDB_USER_EMAIL"}) {
+        "NO_PROXY", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "RANKLOG_ALLOW_HTTP"}) {
     std::string value = Variable(name).value_or("");
     if (value.size() > kMaxBytes || !IsUtf8(value)) value.clear();
     variables[name] = std::move(value);

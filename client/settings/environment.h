@@ -25,9 +25,9 @@ std::string Trimmed(std::string_view text);
 // The value of the first variable that is set, as Variable() returns it. Skips null names.
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names);
 
-// The variables of this job that its deliveries need besides the key: proxies, CA certificates,
-// RANKLOG_ALLOW_HTTP, WANDB_USERNAME, WANDB_USER_EMAIL. Unset variables are included with an empty
-// value, because the daemon may have been started by another job.
+// The variables of this job that its deliveries need besides those of the destinations: proxies, CA
+// certificates, RANKLOG_ALLOW_HTTP. Unset variables are included with an empty value, because the
+// daemon may have been started by another job.
 std::map<std::string, std::string> JobVariables();
 
 // A whole decimal number, or nullopt.

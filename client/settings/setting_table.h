@@ -5,9 +5,9 @@
 //   rank to node_rank                 from a launcher (environment.h), and checked together
 //   log_strategy, tags, destinations  an enum and lists
 //   rank_statistics                   a small language (rank_statistics.h)
-//   credentials                       from WANDB_API_KEY
+//   destination_settings, credentials  the destinations' variables (destination_variables.h)
 //   delivery_timeout                  its variable, RANKLOG_FINISH; its limits are here
-//   run_id, address, base_url         their form (validate.cc); their variables are here
+//   run_id, address                   their form (validate.cc); their variables are here
 //   on_message                        set by the program only
 //
 // A new setting has its member in ranklog/settings.h, and its rows here and in settings.md. If it
@@ -57,7 +57,6 @@ inline constexpr TextSetting kTextSettings[] = {
     {&Settings::program, "program", {"RANKLOG_PROGRAM", "WANDB_PROGRAM"}, 4096},
     {&Settings::host, "host", {"RANKLOG_HOST", "WANDB_HOST"}, 1024},
     {&Settings::node, "node", {"RANKLOG_NODE", "SLURMD_NODENAME"}, 1024},
-    {&Settings::base_url, "base_url", {"WANDB_BASE_URL"}, 1024},
     {&Settings::address, "address", {"RANKLOG_ADDRESS"}},  // AddressError()
     {&Settings::state_dir, "state_dir", {"RANKLOG_STATE_DIR"}},
     {&Settings::spool_dir, "spool_dir", {"RANKLOG_SPOOL_DIR"}},

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/settings/destination_variables.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/setting_table.h"
@@ -137,7 +138,8 @@ void ReadDestinations(Settings* settings) {
                      list ? "" : "; the rows stay on this node until `ranklog sync --to wandb`"));
   }
   if (list) settings->destinations = SplitList(*list);
-  if (auto key = Variable("WANDB_API_KEY")) settings->credentials["WANDB_API_KEY"] = *key;
+  for (const std::string& name : settings->destinations) internal::ReadVariablesOf(name, settings);
+  for (const char* name : internal::kUsualDestinations) internal::ReadVariablesOf(name, settings);
 }
 
 // Removes the key from error messages, in case it was also set in a wrong variable. Values shorter

@@ -12,12 +12,11 @@
 #include "absl/strings/str_join.h"
 #include "client/base/keys.h"
 #include "client/base/short_name.h"
-#include "client/settings/environment.h"
+#include "client/settings/destination_variables.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/setting_table.h"
 #include "client/settings/socket_address.h"
 #include "client/settings/strategy_name.h"
-#include "ranklog/v1/base_url.h"
 
 namespace ranklog {
 namespace {
@@ -26,7 +25,6 @@ namespace {
 constexpr size_t kMaxCredentialBytes = 1024;
 constexpr size_t kMaxTags = 32;
 constexpr size_t kMaxTagBytes = 256;
-constexpr const char* kDestinations[] = {"wandb", "local"};
 
 using Choices = absl::Span<const char* const>;
 using Errors = std::vector<std::string>;
@@ -61,34 +59,6 @@ void CheckNumber(const internal::NumberSetting<T>& number, T value, Errors* erro
   }
 }
 
-bool HasBlank(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-}
-
-// The server decides whether the key is valid.
-void CheckTracker(const Settings& settings, Errors* errors) {
-  constexpr char kRemoveBlank[] =
-      " contains a space or a control character; remove it; until then the run waits on this node";
-  for (const auto& [name, value] : settings.credentials) {
-    if (HasBlank(internal::Trimmed(value))) errors->push_back(name + kRemoveBlank);
-  }
-  const std::string given = internal::Trimmed(settings.base_url);
-  if (given.empty()) return;
-  const std::string url = v1::WithoutUser(given);
-  if (url != given) {
-    errors->push_back(
-        "base_url contains a user or a password, or an @; this part is ignored; set WANDB_API_KEY");
-  }
-  if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
-    errors->push_back(absl::StrCat(
-        "base_url is \"", url,
-        "\"; begin it with http:// or https://; until then the run waits on this node"));
-  } else if (HasBlank(url)) {
-    errors->push_back(absl::StrCat("base_url", kRemoveBlank));
-  }
-}
-
 // Replaces a run id that is not valid. Different ids stay different.
 std::string RunIdFor(std::string id) {
   const std::string mark = absl::StrCat("-", internal::HashName(id));
@@ -116,6 +86,17 @@ void CheckTexts(const Settings& settings, Errors* errors) {
   }
   for (size_t i = 0; i < std::min(settings.tags.size(), kMaxTags); ++i) {
     CheckText("a tag", settings.tags[i], kMaxTagBytes, errors);
+  }
+  for (const auto& [kind, members] : settings.destination_settings) {
+    for (const auto& [name, value] : members) {
+      CheckText(absl::StrCat("the setting ", name, " of ", kind).c_str(), value,
+                internal::kMaxDestinationValue, errors);
+    }
+  }
+  if (internal::DestinationSettingsBytes(settings) > internal::kMaxDestinationSettings) {
+    errors->push_back(absl::StrCat("the settings of destinations have more than ",
+                                   internal::kMaxDestinationSettings,
+                                   " bytes; Init() leaves out the last ones"));
   }
   for (const auto& [name, value] : settings.credentials) {
     const std::string why = internal::TextError(name, kMaxCredentialBytes);
@@ -186,6 +167,22 @@ void CleanText(std::string* text, size_t max_bytes) {
   text->resize(max_bytes);
 }
 
+void CleanDestinationSettings(Settings* settings) {
+  size_t bytes = 0;
+  for (auto& [kind, members] : settings->destination_settings) {
+    const bool is_name = internal::IsDestinationName(kind);
+    for (auto& [name, value] : members) CleanText(&value, internal::kMaxDestinationValue);
+    std::erase_if(members, [&](const auto& member) {
+      const size_t more = member.first.size() + member.second.size();
+      const bool fits = is_name &&
+                        internal::TextError(member.first, internal::kMaxDestinationValue).empty() &&
+                        bytes + more <= internal::kMaxDestinationSettings;
+      if (fits) bytes += more;
+      return !fits;
+    });
+  }
+}
+
 void CleanTexts(Settings* settings) {
   for (const internal::TextSetting& text : internal::kTextSettings) {
     std::string& value = settings->*text.member;
@@ -201,6 +198,7 @@ void CleanTexts(Settings* settings) {
     return !internal::TextError(credential.first, kMaxCredentialBytes).empty();
   });
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
+  CleanDestinationSettings(settings);
   std::string& id = settings->run_id;
   if (!id.empty() && !internal::IsRunId(id)) id = RunIdFor(id);
 }
@@ -240,8 +238,8 @@ Settings internal::Repair(Settings settings) {
   RepairRanks(&settings);
   if (!internal::IsKnown(settings.log_strategy)) settings.log_strategy = LogStrategy::kMain;
   std::vector<std::string>& destinations = settings.destinations;
-  const auto is_unknown = [](const std::string& item) { return !IsOneOf(kDestinations, item); };
-  if (std::erase_if(destinations, is_unknown) > 0 && destinations.empty()) destinations = {"local"};
+  const auto is_no_name = [](const std::string& item) { return !IsDestinationName(item); };
+  if (std::erase_if(destinations, is_no_name) > 0 && destinations.empty()) destinations = {"local"};
   std::set<std::string> seen;
   std::erase_if(destinations, [&](const std::string& item) { return !seen.insert(item).second; });
   settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
@@ -255,7 +253,6 @@ Settings internal::Repair(Settings settings) {
 std::vector<std::string> Settings::Validate() const {
   Errors errors = environment_errors;
   CheckTexts(*this, &errors);
-  CheckTracker(*this, &errors);
   CheckRanks(*this, &errors);
   if (!internal::IsKnown(log_strategy)) {
     errors.push_back(absl::StrCat("log_strategy is ", static_cast<int>(log_strategy),
@@ -266,12 +263,13 @@ std::vector<std::string> Settings::Validate() const {
     if (text.choices.empty() || value.empty()) continue;
     CheckOneOf(text.name, value, text.choices, "leaves it unset", &errors);
   }
-  const bool any_known =
-      std::any_of(destinations.begin(), destinations.end(),
-                  [](const std::string& item) { return IsOneOf(kDestinations, item); });
+  const bool any_name =
+      std::any_of(destinations.begin(), destinations.end(), internal::IsDestinationName);
   for (const std::string& item : destinations) {
-    CheckOneOf("a destination", item, kDestinations, any_known ? "leaves it out" : "uses local",
-               &errors);
+    if (internal::IsDestinationName(item)) continue;
+    errors.push_back(absl::StrCat("a destination is \"", item,
+                                  "\"; use a name such as wandb or local; Init() ",
+                                  any_name ? "leaves it out" : "uses local"));
   }
   for (std::string& error : internal::RankStatisticsErrors(rank_statistics)) {
     errors.push_back(std::move(error));

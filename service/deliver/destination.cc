@@ -1,11 +1,14 @@
 #include "service/deliver/destination.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "ranklog/v1/base_url.h"
 #include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/retry.h"
@@ -49,6 +52,38 @@ std::string KindsText() {
 
 std::string Destination::VariableOf(absl::string_view setting) const {
   return absl::AsciiStrToUpper(absl::StrCat(kind(), "_", setting));
+}
+
+std::map<std::string, std::string> Destination::SettingsOf(
+    const std::map<std::string, std::string>& given, std::vector<std::string>* mistakes) const {
+  std::vector<std::string> names = words_.other_settings;
+  names.push_back(words_.url_setting);
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, value] : given) {
+    const bool is_variable = absl::StartsWith(name, VariableOf(""));
+    const auto known = std::find_if(names.begin(), names.end(), [&](const std::string& one) {
+      return is_variable ? VariableOf(one) == name : one == name;
+    });
+    if (known != names.end()) {
+      // Capital letters come first in the order of the map, so a name replaces its variable.
+      settings[*known] = std::string(absl::StripAsciiWhitespace(value));
+    } else if (!is_variable) {  // the job may have other variables of the tracker's own programs
+      mistakes->push_back(absl::StrCat(kind(), " has no setting \"", name, "\"; use ",
+                                       absl::StrJoin(names, ", "), "; it is ignored"));
+    }
+  }
+  if (const auto url = settings.find(words_.url_setting); url != settings.end()) {
+    std::string plain = v1::WithoutUser(url->second);
+    if (plain != url->second) mistakes->push_back(UserInUrl());
+    url->second = std::move(plain);
+  }
+  return settings;
+}
+
+std::string Destination::UserInUrl() const {
+  return absl::StrCat(words_.url_setting, " of ", kind(),
+                      " contains a user or a password, or an @; this part is ignored; set ",
+                      words_.key_variable);
 }
 
 std::string Destination::AddressOf(const model::RunSettings& settings) const {

@@ -48,9 +48,12 @@ class Destination {
     // The setting with the server's URL, such as base_url: the variable is KIND_BASE_URL.
     std::string url_setting;
     std::string public_url;  // without that setting; empty: the setting is required
+    std::vector<std::string> other_settings{};
     // The variables of its credential: KIND_API_KEY; the second one may be empty.
     std::string key_variable;
     std::string user_variable;
+    // Further variables that a job sends. Those of the daemon do not count for the runs of a job.
+    std::vector<std::string> other_variables{};
     // Another way to store its credential, "log in with ..."; empty: none.
     std::string other_login;
     // For `ranklog verify --help`: what is read back and compared. Lines of at most 120 columns
@@ -65,6 +68,12 @@ class Destination {
   // The variable of a setting: base_url of wandb is WANDB_BASE_URL.
   std::string VariableOf(absl::string_view setting) const;
 
+  // Its settings from those that a rank sent: by name, or by variable, which counts if the name is
+  // not there. Leaves out users and passwords in the URL. Adds to `mistakes`.
+  std::map<std::string, std::string> SettingsOf(const std::map<std::string, std::string>& given,
+                                                std::vector<std::string>* mistakes) const;
+  // The mistake of such a URL.
+  std::string UserInUrl() const;
   // The URL of the run's server as it was given, or the public one. May be empty.
   std::string AddressOf(const model::RunSettings& settings) const;
   // The same, checked; see CheckUrl().

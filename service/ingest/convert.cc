@@ -2,11 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ranklog/v1/base_url.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
 #include "service/deliver/destination.h"
@@ -38,16 +38,6 @@ absl::StatusOr<model::LogStrategy> ToStrategy(v1::LogStrategy strategy) {
 
 absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
   ASSIGN_OR_RETURN(model::LogStrategy strategy, ToStrategy(settings.strategy()));
-  for (const std::string& destination : settings.destinations()) {
-    if (destination != "local" && deliver::FindDestination(destination) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown destination \"", destination, "\"; use ", deliver::KindsText()));
-    }
-  }
-  model::DestinationSettings of_destinations;
-  if (std::string url = v1::WithoutUser(settings.base_url()); !url.empty()) {
-    of_destinations["wandb"]["base_url"] = std::move(url);
-  }
   return model::RunSettings{.entity = settings.entity(),
                             .name = settings.name(),
                             .group = settings.group(),
@@ -55,14 +45,40 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
                             .notes = settings.notes(),
                             .tags = Strings(settings.tags()),
                             .strategy = strategy,
-                            .destinations = Strings(settings.destinations()),
+                            .destinations = {},
                             .rank_statistics = Strings(settings.rank_statistics()),
                             .rank_statistic_rules = Strings(settings.rank_statistic_rules()),
-                            .destination_settings = std::move(of_destinations),
+                            .destination_settings = {},
                             .host = settings.host(),
                             .program = settings.program(),
                             .resume = settings.resume(),
                             .start_time_us = settings.start_time_us()};
+}
+
+// Mistakes are reported and refuse nothing: the rows can be delivered later.
+void AddDestinations(const v1::Hello& hello, model::Session* session) {
+  model::RunSettings& settings = session->settings;
+  bool any_chosen = false;
+  for (const v1::Destination& given : hello.settings().destinations()) {
+    any_chosen |= given.chosen();
+    const deliver::Destination* const destination = deliver::FindDestination(given.kind());
+    if (destination == nullptr && given.kind() != "local") {
+      session->mistakes.push_back(absl::StrCat("unknown destination \"", given.kind(), "\"; use ",
+                                               deliver::KindsText(), "; it is ignored"));
+      continue;
+    }
+    if (given.chosen()) settings.destinations.push_back(given.kind());
+    if (destination == nullptr) continue;
+    std::map<std::string, std::string> known = destination->SettingsOf(
+        {given.settings().begin(), given.settings().end()}, &session->mistakes);
+    if (!known.empty()) settings.destination_settings[given.kind()] = std::move(known);
+    const std::string url = destination->VariableOf(destination->words().url_setting);
+    if (hello.credentials().contains(url)) session->mistakes.push_back(destination->UserInUrl());
+  }
+  if (any_chosen && settings.destinations.empty()) {
+    settings.destinations = {"local"};
+    session->mistakes.emplace_back("so the rows stay on this node until `ranklog sync --to`");
+  }
 }
 
 absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth);
@@ -152,6 +168,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
   model::Session session;
   session.stream = ToStreamKey(hello.stream());
   ASSIGN_OR_RETURN(session.settings, ToSettings(hello.settings()));
+  AddDestinations(hello, &session);
   const v1::Identity& identity = hello.identity();
   session.identity = {.local_rank = identity.local_rank(),
                       .world_size = identity.world_size(),

@@ -18,7 +18,7 @@ inline constexpr size_t kMaxConfigDepth = 64;
 
 // Converts and validates a Hello.
 //   kFailedPrecondition  another version of the protocol
-//   kInvalidArgument     model::Validate refuses it, or an enumerator or destination is unknown
+//   kInvalidArgument     model::Validate refuses it, or an enumerator is unknown
 absl::StatusOr<model::Session> ToSession(const v1::Hello& hello);
 model::StreamKey ToStreamKey(const v1::StreamId& id);
 RingFile::Claim ToClaim(const v1::Ring& ring);

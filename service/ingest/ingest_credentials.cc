@@ -34,12 +34,14 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
               for (const auto& [name, value] : destination->VariablesOf(credential)) {
                 variables.erase(name);
               }
+              for (const std::string& name : destination->words().other_variables) {
+                variables.emplace(name, "");  // the daemon may have been started by another job
+              }
               // If it cannot be used, the run's delivery gets the same error and reports it.
               store->Set(job, AccountOf(*destination, session), std::move(credential))
                   .IgnoreError();
             }
-            // An older client sends no variables; then the daemon's variables apply.
-            if (!variables.empty()) store->SetVariables(job, std::move(variables));
+            store->SetVariables(job, std::move(variables));
             store->RecordAttach(job);
           },
       .usual_destination = [store](const model::Session& session) -> std::string {

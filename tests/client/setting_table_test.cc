@@ -124,8 +124,8 @@ TEST(SettingTableTest, PageAgreesWithTable) {
   }
   std::vector<std::string> others;  // settings with code of their own
   for (const auto& [name, row] : rows) others.push_back(name);
-  EXPECT_THAT(others, ElementsAre("`credentials`", "`delivery_timeout`", "`destinations`",
-                                  "`destinations`, `disabled`", "`log_strategy`",
+  EXPECT_THAT(others, ElementsAre("`credentials`", "`delivery_timeout`", "`destination_settings`",
+                                  "`destinations`", "`destinations`, `disabled`", "`log_strategy`",
                                   "`rank_statistics`", "`rank` and so on", "`tags`"));
 }
 

@@ -38,6 +38,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -100,7 +101,11 @@ TEST_F(SettingsTest, WandbModeSelectsDestination) {
 
 std::vector<std::string> Destinations(const Settings& settings) {
   const v1::Hello hello = internal::MakeHello(internal::Resolve(settings));
-  return {hello.settings().destinations().begin(), hello.settings().destinations().end()};
+  std::vector<std::string> chosen;
+  for (const v1::Destination& one : hello.settings().destinations()) {
+    if (one.chosen()) chosen.push_back(one.kind());
+  }
+  return chosen;
 }
 
 // A Kubernetes secret ends with a newline. The server decides whether a key is valid.
@@ -144,27 +149,53 @@ TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   EXPECT_THAT(Destinations(From({{"WANDB_API_KEY", " \n"}})), IsEmpty());
   Settings set;  // set by the program
   set.credentials["WANDB_API_KEY"] = "read from a file\n";
-  set.base_url = "https://host\n";
-  EXPECT_THAT(set.Validate(),
-              ElementsAre("WANDB_API_KEY contains a space or a control character; remove it; until "
-                          "then the run waits on this node"));
+  set.destination_settings["wandb"]["base_url"] = "https://host\n";
+  EXPECT_THAT(set.Validate(), IsEmpty());
   const Settings resolved = internal::Resolve(internal::Repair(set));
   EXPECT_EQ(resolved.credentials.at("WANDB_API_KEY"), "read from a file");
-  EXPECT_EQ(resolved.base_url, "https://host");
+  EXPECT_EQ(resolved.destination_settings.at("wandb").at("base_url"), "https://host");
   EXPECT_THAT(Destinations(set), ElementsAre("wandb"));
 }
 
-TEST_F(SettingsTest, SchemelessAddressIsRejectedButKept) {
-  const Settings settings = From({{"WANDB_API_KEY", "k"}, {"WANDB_BASE_URL", "localhost:8080"}});
-  EXPECT_THAT(settings.Validate(),
-              ElementsAre("base_url is \"localhost:8080\"; begin it with http:// or https://; "
-                          "until then the run waits on this node"));
-  EXPECT_EQ(internal::Repair(settings).base_url, "localhost:8080");
+// The daemon knows which of them are settings.
+TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
+  const std::map<std::string, std::string> variables = {
+      {"WANDB_BASE_URL", "localhost:8080"}, {"WANDB_API_KEY", "k"},   {"WANDB_USERNAME", "me"},
+      {"WANDB_PROJECT", "read elsewhere"},  {"PIGEON_COOP", "north"}, {"PIGEON_TOKEN", "t"}};
+  const std::map<std::string, std::string> wandb = {{"WANDB_BASE_URL", "localhost:8080"}};
+  Settings settings = From(variables);
+  EXPECT_THAT(settings.Validate(), IsEmpty());
+  EXPECT_THAT(settings.destination_settings, ElementsAre(Pair("wandb", wandb)));
+  EXPECT_THAT(settings.credentials,
+              ElementsAre(Pair("WANDB_API_KEY", "k"), Pair("WANDB_USERNAME", "me")));
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
+
+  std::map<std::string, std::string> with_list = variables;
+  with_list["RANKLOG_DESTINATIONS"] = "pigeon";
+  settings = From(with_list);
+  const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP", "north"}};
+  EXPECT_THAT(settings.destination_settings,
+              ElementsAre(Pair("pigeon", pigeon), Pair("wandb", wandb)));
+  EXPECT_EQ(settings.credentials.at("PIGEON_TOKEN"), "t");
+  EXPECT_THAT(Destinations(settings), ElementsAre("pigeon"));
 }
 
-// Otherwise the password would be stored, printed and sent.
-TEST_F(SettingsTest, AddressPasswordIsErrorAndRemoved) {
+TEST_F(SettingsTest, DestinationSettingsHaveLimits) {
+  Settings settings;
+  settings.destination_settings["pigeon"]["coop"] = std::string(1025, 'x');
+  settings.destination_settings["No name"]["coop"] = "x";
+  EXPECT_THAT(settings.Validate(), ElementsAre("the setting coop of pigeon is longer than 1024 "
+                                               "bytes; Init() cuts it"));
+  EXPECT_EQ(internal::Repair(settings).destination_settings.at("pigeon").at("coop").size(), 1024u);
+  for (int i = 0; i < 20; ++i) {
+    settings.destination_settings["pigeon"][std::to_string(i)] = std::string(1000, 'x');
+  }
+  EXPECT_THAT(settings.Validate(), Contains(HasSubstr("more than 8192 bytes")));
+  EXPECT_THAT(internal::Repair(settings).Validate(), IsEmpty());
+}
+
+// Otherwise the password would be stored and printed.
+TEST_F(SettingsTest, UserInUrlIsCredential) {
   const std::map<std::string, std::string> kLeft = {
       {"https://user:secret@host:8080/path", "https://host:8080/path"},
       {"https://secret@host", "https://host"},
@@ -176,10 +207,11 @@ TEST_F(SettingsTest, AddressPasswordIsErrorAndRemoved) {
   };
   for (const auto& [given, left] : kLeft) {
     Settings settings;
-    settings.base_url = given;
-    EXPECT_THAT(settings.Validate(), Contains(HasSubstr("a user or a password"))) << given;
+    settings.destination_settings["wandb"]["base_url"] = given;
     EXPECT_THAT(settings.Validate(), Each(Not(HasSubstr("ret")))) << given;
-    EXPECT_EQ(internal::Resolve(internal::Repair(settings)).base_url, left) << given;
+    settings = internal::Resolve(internal::Repair(settings));
+    EXPECT_EQ(settings.destination_settings.at("wandb").at("base_url"), left) << given;
+    EXPECT_EQ(settings.credentials.at("WANDB_BASE_URL"), given);
   }
 }
 

@@ -451,9 +451,8 @@ TEST_F(UserMessagesTest, LastLineCountsDeliveredRows) {
                           "delivered; the daemon sends the rest to wandb"));
 }
 
-TEST_F(UserMessagesTest, FirstLineNamesRunAndServer) {
+TEST_F(UserMessagesTest, FirstLineNamesRunAndDestination) {
   Settings settings = Job();
-  settings.base_url = "https://wandb.example.com";
   settings.world_size = 1;
   UserMessages messages = Make(settings);
   v1::ServerMessage hello = Hello("wandb");
@@ -462,8 +461,8 @@ TEST_F(UserMessagesTest, FirstLineNamesRunAndServer) {
   EXPECT_THAT(Said(messages), IsEmpty());
   now_ += UserMessages::kUrlGrace;
   EXPECT_THAT(Said(messages),
-              ElementsAre("run job-2 (main, 1 rank) goes to wandb at "
-                          "https://wandb.example.com; look at it: ranklog show job-2"));
+              ElementsAre("run job-2 (main, 1 rank) goes to wandb; look at it: ranklog show "
+                          "job-2"));
 }
 
 TEST_F(UserMessagesTest, WorstDaemonTroubleWins) {

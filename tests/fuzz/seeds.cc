@@ -29,7 +29,9 @@ v1::Hello Hello() {
   hello.mutable_stream()->set_job_id("j");
   hello.mutable_stream()->set_incarnation(42);
   hello.mutable_identity()->set_world_size(2);
-  hello.mutable_settings()->add_destinations("local");
+  v1::Destination* const destination = hello.mutable_settings()->add_destinations();
+  destination->set_kind("local");
+  destination->set_chosen(true);
   hello.mutable_settings()->add_rank_statistics("mean");
   hello.mutable_settings()->add_rank_statistic_rules("perf/*=max,argmax");
   return hello;

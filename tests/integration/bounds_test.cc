@@ -35,7 +35,9 @@ class BareStream {
     hello->mutable_stream()->set_job_id("bare" + std::to_string(incarnation / 256));
     hello->mutable_stream()->set_incarnation(incarnation);
     hello->mutable_identity()->set_world_size(1);
-    hello->mutable_settings()->add_destinations("local");
+    v1::Destination* const destination = hello->mutable_settings()->add_destinations();
+    destination->set_kind("local");
+    destination->set_chosen(true);
     stream_->Write(message);
   }
 

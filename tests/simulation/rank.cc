@@ -87,7 +87,9 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_settings()->set_strategy(options_.strategy);
   hello.mutable_settings()->set_name("job");
   hello.mutable_settings()->set_start_time_us(options_.init_us);
-  hello.mutable_settings()->add_destinations("wandb");
+  v1::Destination* const destination = hello.mutable_settings()->add_destinations();
+  destination->set_kind("wandb");
+  destination->set_chosen(true);
   for (const std::string& name : options_.rank_statistics) {
     hello.mutable_settings()->add_rank_statistics(name);
   }

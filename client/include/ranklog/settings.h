@@ -65,10 +65,17 @@ struct RANKLOG_EXPORT Settings {
 
   // ---- Where it goes ----
   // RANKLOG_DESTINATIONS: wandb, local; empty: wandb if there are credentials, else local.
-  // WANDB_MODE=offline: local; disabled: see `disabled`
+  // WANDB_MODE=offline: local; disabled: see `disabled`. The daemon knows the trackers; it reports a
+  // name that it does not know
   std::vector<std::string> destinations;
-  std::string base_url;                            // WANDB_BASE_URL; empty: W&B's public server
-  std::map<std::string, std::string> credentials;  // WANDB_API_KEY; sent at attach, never stored
+  // The settings of destinations, such as destination_settings["wandb"]["base_url"]. The daemon
+  // checks them and reports unknown ones. FromEnvironment() adds the variables of the destinations
+  // in RANKLOG_DESTINATIONS and of wandb, such as destination_settings["wandb"]["WANDB_BASE_URL"];
+  // Init() those of others that `destinations` names. A setting of the program counts first
+  std::map<std::string, std::map<std::string, std::string>> destination_settings;
+  // Secrets and users of the destinations, by variable, such as WANDB_API_KEY; sent at attach,
+  // never stored
+  std::map<std::string, std::string> credentials;
   // WANDB_MODE=disabled or WANDB_DISABLED=true: Log() does nothing and returns true
   bool disabled = false;
 

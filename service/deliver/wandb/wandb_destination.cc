@@ -34,6 +34,7 @@ WandbDestination::WandbDestination()
                    .public_url = kPublicBaseUrl,
                    .key_variable = "WANDB_API_KEY",
                    .user_variable = "",
+                   .other_variables = {"WANDB_USERNAME", "WANDB_USER_EMAIL"},
                    .other_login = "log in with the W&B client, which writes ~/.netrc",
                    .verify = kVerify}),
       username_(EnvironmentVariable("WANDB_USERNAME")),

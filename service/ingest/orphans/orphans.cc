@@ -192,6 +192,9 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found, bool lives
   context_.registry->EndAttaching(session.stream);
   RETURN_IF_ERROR(status);
   context_.run_attached(stream.run);
+  for (const std::string& mistake : session.mistakes) {
+    spdlog::warn("run {}: {}", stream.run_id, mistake);
+  }
   return Attached{{.key = stream.key,
                    .id = stream.id,
                    .run = stream.run,

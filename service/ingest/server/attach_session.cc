@@ -139,6 +139,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
 
 void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring) {
   std::vector<std::string> destinations = session.settings.destinations;
+  std::vector<std::string> mistakes = session.mistakes;
   // Written by the first lambda, read by the second.
   auto attached = std::make_shared<model::Stream>();
   Submit(
@@ -158,9 +159,8 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
         return absl::OkStatus();
       },
       // Copies `ring`, because the evaluation order of the two lambdas is unspecified.
-      [this, attached, destinations = std::move(destinations), ring] {
-        Attached(*attached, ring, destinations);
-      },
+      [this, attached, destinations = std::move(destinations), mistakes = std::move(mistakes),
+       ring] { Attached(*attached, ring, destinations, mistakes); },
       /*bytes=*/0, /*urgent=*/true);
 }
 
@@ -186,7 +186,8 @@ void AttachSession::OnNotice(const v1::Notice& notice) {
 }
 
 void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
-                             const std::vector<std::string>& destinations) {
+                             const std::vector<std::string>& destinations,
+                             const std::vector<std::string>& mistakes) {
   stream_ = stream.id;
   run_ = stream.run;
   ++context_.counters->attaches;
@@ -199,6 +200,9 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
         ring->path(), std::string(status.message()));
   }
   if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
+  for (const std::string& mistake : mistakes) {
+    spdlog::warn("run {}: {}", stream.run_id, mistake);
+  }
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
   context_.registry->EndAttaching(key_);
   absl::optional<LiveStream> live = context_.registry->Find(stream.key);
@@ -214,6 +218,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
     notices = context_.notices->FollowRun(listener, stream.run);
   }
   if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
+  if (!mistakes.empty()) notices.push_back(SettingsNotice(mistakes));
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
   // Closed before the attach was complete.

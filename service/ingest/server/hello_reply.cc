@@ -1,5 +1,6 @@
 #include "service/ingest/server/hello_reply.h"
 
+#include "absl/strings/str_join.h"
 #include "service/base/utf8.h"
 
 namespace ranklog::ingest {
@@ -19,6 +20,14 @@ v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::strin
     reply.mutable_destinations()->Assign(destinations.begin(), destinations.end());
   }
   return reply;
+}
+
+v1::Notice SettingsNotice(const std::vector<std::string>& mistakes) {
+  v1::Notice notice;
+  notice.set_key("settings");
+  notice.set_severity(v1::Notice::WARNING);
+  notice.set_text(ToUtf8(absl::StrJoin(mistakes, "; ")));
+  return notice;
 }
 
 v1::Notice StartNotice(const model::Stream& stream) {

@@ -18,6 +18,8 @@ v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::strin
 
 // Reports how the daemon classified the start that the stream belongs to; `stream.notice` has it.
 v1::Notice StartNotice(const model::Stream& stream);
+// Reports the mistakes of a session.
+v1::Notice SettingsNotice(const std::vector<std::string>& mistakes);
 
 }  // namespace ranklog::ingest
 

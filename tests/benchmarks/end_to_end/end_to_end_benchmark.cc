@@ -439,7 +439,7 @@ ranklog::Settings SettingsFor(const Daemon& daemon, const SilentTracker& tracker
                               const std::string& job) {
   ranklog::Settings settings = RankSettings(daemon.address(), job, 0, 1);
   settings.destinations = {"wandb"};
-  settings.base_url = tracker.url();
+  settings.destination_settings["wandb"]["base_url"] = tracker.url();
   settings.credentials["WANDB_API_KEY"] = std::string(40, 'k');
   return settings;
 }

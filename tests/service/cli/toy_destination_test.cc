@@ -127,11 +127,14 @@ TEST_F(ToyDestinationTest, ItsNameIsKnown) {
   hello.mutable_stream()->set_job_id("j");
   hello.mutable_stream()->set_incarnation(1);
   hello.mutable_identity()->set_world_size(1);
-  hello.mutable_settings()->add_destinations("toy");
-  EXPECT_OK(ingest::ToSession(hello));
-  hello.mutable_settings()->add_destinations("pigeon");
-  EXPECT_THAT(ingest::ToSession(hello),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wandb, toy or local")));
+  v1::Destination* const toy = hello.mutable_settings()->add_destinations();
+  toy->set_kind("toy");
+  toy->set_chosen(true);
+  (*toy->mutable_settings())["TOY_URL"] = "https://toy";
+  ASSERT_OK_AND_ASSIGN(const model::Session session, ingest::ToSession(hello));
+  EXPECT_THAT(session.settings.destinations, ::testing::ElementsAre("toy"));
+  EXPECT_EQ(session.settings.Of("toy", "url"), "https://toy");
+  EXPECT_THAT(session.mistakes, ::testing::IsEmpty());
 }
 
 TEST_F(ToyDestinationTest, ItsKeyComesFromItsVariables) {

@@ -287,7 +287,9 @@ TEST_F(AttachSessionTest, HelloAnswerHasTheStartsNotice) {
     v1::Hello* const hello = message.mutable_hello();
     hello->mutable_stream()->set_incarnation(incarnation);
     hello->mutable_settings()->set_resume(resume);
-    hello->mutable_settings()->add_destinations("wandb");
+    v1::Destination* const destination = hello->mutable_settings()->add_destinations();
+    destination->set_kind("wandb");
+    destination->set_chosen(true);
     hello->mutable_launch()->set_id(absl::StrCat("launch ", incarnation));
     hello->mutable_launch()->set_id_given(true);
     hello->mutable_launch()->set_process(absl::StrCat("process ", incarnation, "@0"));

@@ -68,7 +68,7 @@ v1::Hello FullHello() {
   settings.log_strategy = LogStrategy::kAll;
   settings.destinations = {"wandb"};
   settings.rank_statistics = {"loss=mean", "max"};
-  settings.base_url = "https://tracker.test";
+  settings.destination_settings["wandb"]["base_url"] = "https://tracker.test";
   settings.host = "host";
   settings.program = "program";
   settings.resume = "must";

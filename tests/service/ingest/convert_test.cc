@@ -11,6 +11,8 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 v1::Hello ValidHello() {
   v1::Hello hello;
@@ -28,19 +30,50 @@ TEST(ConvertTest, ToSessionRejectsInvalidHello) {
   hello.set_protocol(2);
   EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kFailedPrecondition));
   hello = ValidHello();
-  hello.mutable_settings()->add_destinations("pigeon");
-  EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kInvalidArgument));
-  hello = ValidHello();
   hello.mutable_stream()->set_rank(5);
   EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// Earlier clients sent the user, and their rings still have it.
-TEST(ConvertTest, UserIsRemovedFromAddress) {
+v1::Destination* AddDestination(v1::Hello* hello, const std::string& kind, bool chosen = true) {
+  v1::Destination* const destination = hello->mutable_settings()->add_destinations();
+  destination->set_kind(kind);
+  destination->set_chosen(chosen);
+  return destination;
+}
+
+TEST(ConvertTest, UnknownDestinationIsMistakeAndRowsStay) {
   v1::Hello hello = ValidHello();
-  hello.mutable_settings()->set_base_url("https://me:secret@host:8080");
-  ASSERT_OK_AND_ASSIGN(const model::Session session, ToSession(hello));
+  AddDestination(&hello, "pigeon");
+  ASSERT_OK_AND_ASSIGN(model::Session session, ToSession(hello));
+  EXPECT_THAT(session.settings.destinations, ElementsAre("local"));
+  EXPECT_THAT(session.mistakes,
+              ElementsAre("unknown destination \"pigeon\"; use wandb or local; it is ignored",
+                          "so the rows stay on this node until `ranklog sync --to`"));
+  AddDestination(&hello, "wandb");
+  AddDestination(&hello, "owl", /*chosen=*/false);
+  ASSERT_OK_AND_ASSIGN(session, ToSession(hello));
+  EXPECT_THAT(session.settings.destinations, ElementsAre("wandb"));
+  EXPECT_THAT(session.mistakes, SizeIs(2));
+}
+
+TEST(ConvertTest, SettingsOfDestinationsAreThoseItKnows) {
+  v1::Hello hello = ValidHello();
+  auto& given = *AddDestination(&hello, "wandb", /*chosen=*/false)->mutable_settings();
+  given["WANDB_BASE_URL"] = "https://variable";
+  given["WANDB_DIR"] = "/tmp";
+  ASSERT_OK_AND_ASSIGN(model::Session session, ToSession(hello));
+  EXPECT_THAT(session.settings.destinations, IsEmpty()) << "the daemon chooses";
+  EXPECT_EQ(session.settings.Of("wandb", "base_url"), "https://variable");
+  EXPECT_THAT(session.mistakes, IsEmpty());
+  given["base_url"] = " https://me:secret@host:8080";
+  given["base_uri"] = "https://other";
+  ASSERT_OK_AND_ASSIGN(session, ToSession(hello));
   EXPECT_EQ(session.settings.Of("wandb", "base_url"), "https://host:8080");
+  EXPECT_EQ(session.settings.destination_settings.at("wandb").size(), 1u);
+  EXPECT_THAT(session.mistakes,
+              ElementsAre("wandb has no setting \"base_uri\"; use base_url; it is ignored",
+                          "base_url of wandb contains a user or a password, or an @; this part is "
+                          "ignored; set WANDB_API_KEY"));
 }
 
 TEST(ConvertTest, StatisticsKeepTheirRules) {
