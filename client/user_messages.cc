@@ -125,7 +125,7 @@ void UserMessages::OnNotice(const v1::Notice& notice) {
   const bool trouble = severity != Severity::kInfo;
   Set(notice.key(), severity, notice.text(),
       trouble ? absl::StrCat("over: ", notice.text()) : std::string());
-  troubles_[notice.key()].of_daemon = true;
+  troubles_[notice.key()].of_daemon = notice.key() != "settings";  // which is no trouble of now
 }
 
 void UserMessages::Set(const std::string& key, Severity severity, std::string text,

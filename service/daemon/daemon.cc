@@ -234,13 +234,12 @@ absl::Status Daemon::StartAccepting() {
   RETURN_IF_ERROR(socket.status());
   ingest::Acceptor::Handlers handlers{
       .grpc =
-          [this](ingest::UniqueFd fd, std::shared_ptr<const ingest::Peer> peer) {
+          [this](UniqueFd fd, std::shared_ptr<const ingest::Peer> peer) {
             peers_.Add(fd.get(), std::move(peer));
             grpc::AddInsecureChannelFromFd(server_.get(), fd.release());
           },
       .descriptor =
-          [this](uint64_t incarnation, ingest::UniqueFd fd,
-                 std::shared_ptr<const ingest::Peer> peer) {
+          [this](uint64_t incarnation, UniqueFd fd, std::shared_ptr<const ingest::Peer> peer) {
             absl::StatusOr<std::shared_ptr<const ingest::RingFile>> ring =
                 ingest::RingFile::FromDescriptor(std::move(fd), *peer);
             if (ring.ok()) registry_.OfferRing(incarnation, *std::move(ring));

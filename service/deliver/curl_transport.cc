@@ -1,6 +1,10 @@
 #include "service/deliver/curl_transport.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +18,7 @@
 #include "service/base/environment.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
+#include "service/base/unique_fd.h"
 #include "service/deliver/certificates.h"
 #include "service/deliver/gzip.h"
 #include "service/deliver/url.h"
@@ -32,6 +37,10 @@ bool StartCurl() {
   static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return started;
 }
+
+// Headers of an answer that are kept. A tracker sends a dozen or two, each of at most the 100 KiB of
+// curl.
+constexpr size_t kMaxHeaders = 64;
 
 // State that the callbacks collect for one answer.
 struct Answer {
@@ -60,15 +69,21 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
   const absl::string_view line(data, size * count);
   if (absl::StartsWith(line, "HTTP/")) {  // a new answer after an informational one
     answer = {.response = {}, .max_body = answer.max_body, .remaining = {}, .reset = {}};
-  } else if (absl::StartsWithIgnoreCase(line, "retry-after:")) {
-    answer.response.retry_after =
-        ParseRetryAfter(absl::StripAsciiWhitespace(line.substr(12)), absl::Now());
-    if (++answer.retry_after_headers > 1) answer.response.retry_after = absl::nullopt;
-  } else if (absl::StartsWithIgnoreCase(line, "ratelimit-remaining:")) {
-    answer.remaining = Number(absl::StripAsciiWhitespace(line.substr(20)));
-  } else if (absl::StartsWithIgnoreCase(line, "ratelimit-reset:")) {
-    answer.reset = Number(absl::StripAsciiWhitespace(line.substr(16)));
+    return size * count;
   }
+  const size_t colon = std::min(line.find(':'), line.size() - 1);
+  const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
+  const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
+  if (name == "retry-after") {
+    answer.response.retry_after = ParseRetryAfter(value, absl::Now());
+    if (++answer.retry_after_headers > 1) answer.response.retry_after = absl::nullopt;
+  } else if (name == "ratelimit-remaining") {
+    answer.remaining = Number(value);
+  } else if (name == "ratelimit-reset") {
+    answer.reset = Number(value);
+  }
+  auto& headers = answer.response.headers;
+  if (headers.size() < kMaxHeaders) headers[name] = std::string(value);
   return size * count;
 }
 
@@ -86,6 +101,44 @@ absl::Status ErrorOf(CURLcode code, const std::string& message) {
       return absl::UnavailableError(message);
   }
 }
+
+// A part of a file, which curl reads while it sends it.
+class FileBody {
+ public:
+  absl::Status Open(const FileRange& range) {
+    range_ = range;
+    fd_ = UniqueFd(open(range.path.c_str(), O_RDONLY | O_CLOEXEC));
+    return fd_.valid() ? absl::OkStatus() : absl::DataLossError(strerror(errno));
+  }
+  // What went wrong while it was read.
+  const std::string& error() const { return error_; }
+
+  static size_t Read(char* buffer, size_t size, size_t count, void* user) {
+    auto& body = *static_cast<FileBody*>(user);
+    const size_t wanted = std::min<uint64_t>(size * count, body.range_.bytes - body.at_);
+    if (wanted == 0) return 0;
+    const ssize_t got =
+        pread(body.fd_.get(), buffer, wanted, static_cast<off_t>(body.range_.offset + body.at_));
+    if (got > 0) {
+      body.at_ += static_cast<uint64_t>(got);
+      return static_cast<size_t>(got);
+    }
+    body.error_ = got == 0 ? "the file became shorter" : strerror(errno);
+    return CURL_READFUNC_ABORT;
+  }
+
+  // curl sends the body again if the server had closed a kept connection.
+  static int Seek(void* user, curl_off_t offset, int /*origin: always SEEK_SET*/) {
+    static_cast<FileBody*>(user)->at_ = static_cast<uint64_t>(offset);
+    return CURL_SEEKFUNC_OK;
+  }
+
+ private:
+  FileRange range_;
+  UniqueFd fd_;
+  uint64_t at_ = 0;  // in the range
+  std::string error_;
+};
 
 bool HasLineBreak(absl::string_view text) {
   return text.find_first_of(absl::string_view("\r\n\0", 3)) != absl::string_view::npos;
@@ -135,6 +188,7 @@ bool AllowsHttp(const Variables& variables) {
 struct CurlTransport::Handle {
   std::unique_ptr<CURL, FreeEasy> easy;
   std::unique_ptr<curl_slist, FreeList> headers;
+  FileBody file;
   char error[CURL_ERROR_SIZE] = "";
 
   void Append(const std::string& header) {
@@ -163,13 +217,7 @@ CurlTransport::CurlTransport(const Options& options)
     : options_(options), handle_(std::make_unique<Handle>()) {}
 CurlTransport::~CurlTransport() = default;
 
-int CurlTransport::Progress(void* self, int64_t, int64_t, int64_t, int64_t) {
-  // Called once a second, even if the tracker is silent; curl enforces the time limits.
-  Pulse::Beat();
-  return static_cast<CurlTransport*>(self)->cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
-}
-
-absl::StatusOr<HttpResponse> CurlTransport::Post(const HttpRequest& request) {
+absl::StatusOr<HttpResponse> CurlTransport::Send(const HttpRequest& request) {
   if (cancelled_.load(std::memory_order_relaxed)) {
     return absl::CancelledError("the transport is shut down");
   }
@@ -190,13 +238,14 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
       request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;
   if (url->scheme != "https" && !url->loopback() && !allow_http) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "post to ", url->netloc,
+        "request to ", url->netloc,
         ": http:// is refused, except to this machine; use https://, or set RANKLOG_ALLOW_HTTP=1"));
   }
 
   CURL* const easy = handle_->easy.get();
   curl_easy_reset(easy);  // keeps open connections
   handle_->headers.reset();
+  handle_->file = FileBody();
   handle_->Append("Expect:");
   for (const auto& [name, value] : request.headers) {
     if (HasLineBreak(name) || HasLineBreak(value)) {
@@ -209,9 +258,33 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, handle_->headers.get());
-  curl_easy_setopt(easy, CURLOPT_POST, 1L);
-  curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.data());
-  curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "ranklog/" RANKLOG_VERSION);
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.file.has_value()) {
+    if (const absl::Status opened = handle_->file.Open(*request.file); !opened.ok()) {
+      return absl::DataLossError(absl::StrCat(request.file->path, ": ", opened.message()));
+    }
+    curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.file->bytes));
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, &FileBody::Read);
+    curl_easy_setopt(easy, CURLOPT_READDATA, &handle_->file);
+    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, &FileBody::Seek);
+    curl_easy_setopt(easy, CURLOPT_SEEKDATA, &handle_->file);
+    // The size of a file tells nothing about the time that it takes, but it must move.
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(
+        easy, CURLOPT_LOW_SPEED_TIME,
+        static_cast<long>(absl::ToInt64Seconds(absl::Ceil(request.timeout, absl::Seconds(1)))));
+  } else {
+    if (request.method == "GET") {
+      curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    } else {
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.data());
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+    }
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+                     static_cast<long>(absl::ToInt64Milliseconds(request.timeout)));
+  }
   curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -221,15 +294,6 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, handle_->error);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
-                   static_cast<long>(absl::ToInt64Milliseconds(request.timeout)));
-  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(
-      easy, CURLOPT_XFERINFOFUNCTION,
-      +[](void* self, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
-        return Progress(self, a, b, c, d);
-      });
-  curl_easy_setopt(easy, CURLOPT_XFERINFODATA, this);
   if (url->scheme == "https") {
     const absl::StatusOr<Certificates> trusted =
         options_.ca_file.empty() ? FindCertificates(request.variables.value_or(Variables()),
@@ -237,7 +301,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
                                  : Certificates{options_.ca_file, ""};
     if (!trusted.ok()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("post to ", request.url, ": ", trusted.status().message()));
+          absl::StrCat("request to ", request.url, ": ", trusted.status().message()));
     }
     for (const CURLoption option : {CURLOPT_CAINFO, CURLOPT_PROXY_CAINFO}) {
       if (!trusted->file.empty()) curl_easy_setopt(easy, option, trusted->file.c_str());
@@ -257,6 +321,9 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
     curl_easy_setopt(easy, CURLOPT_USERNAME, request.basic_user.c_str());
     curl_easy_setopt(easy, CURLOPT_PASSWORD, request.basic_password.c_str());
+  } else if (!request.bearer.empty()) {
+    curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, request.bearer.c_str());
   }
   return absl::OkStatus();
 }
@@ -271,13 +338,28 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &answer);
 
+  // Called once a second, even if the tracker is silent; curl enforces the time limits.
+  const auto progress = [&](uint64_t sent) {
+    Pulse::Beat();
+    if (request.on_progress) request.on_progress(sent);
+    return cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
+  };
+  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(
+      easy, CURLOPT_XFERINFOFUNCTION,
+      +[](void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
+        return (*static_cast<decltype(&progress)>(user))(static_cast<uint64_t>(sent));
+      });
+  curl_easy_setopt(easy, CURLOPT_XFERINFODATA, &progress);
+
   const CURLcode code = curl_easy_perform(easy);
-  if (code == CURLE_ABORTED_BY_CALLBACK) {  // from Progress()
-    return absl::CancelledError("the transport is shut down");
+  if (!handle_->file.error().empty()) {
+    return absl::DataLossError(absl::StrCat(request.file->path, ": ", handle_->file.error()));
   }
+  if (code == CURLE_ABORTED_BY_CALLBACK) return absl::CancelledError("the transport is shut down");
   if (code != CURLE_OK) {
     const char* const why = handle_->error[0] != '\0' ? handle_->error : curl_easy_strerror(code);
-    return ErrorOf(code, absl::StrCat("post to ", request.url, ": ", why));
+    return ErrorOf(code, absl::StrCat("request to ", request.url, ": ", why));
   }
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);

@@ -38,7 +38,7 @@ class CurlTransport : public Transport {
 
   //   kFailedPrecondition  also: http:// where https:// is required, a header with a line break
   //   kInternal            libcurl does not start
-  absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override;
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override;
   void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -48,7 +48,6 @@ class CurlTransport : public Transport {
   absl::Status Start();
   absl::Status Prepare(const HttpRequest& request, const std::string& body);
   absl::StatusOr<HttpResponse> Perform(const HttpRequest& request);
-  static int Progress(void* self, int64_t, int64_t, int64_t, int64_t);
 
   const Options options_;
   std::atomic<bool> cancelled_{false};

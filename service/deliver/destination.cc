@@ -117,6 +117,15 @@ absl::Status Destination::CheckCredential(const Credential& credential) const {
   return absl::OkStatus();
 }
 
+void Destination::Authorize(const Credential& credential, HttpRequest* request) const {
+  if (credential.user.empty()) {
+    request->bearer = credential.secret;
+  } else {
+    request->basic_user = credential.user;
+    request->basic_password = credential.secret;
+  }
+}
+
 Credential Destination::CredentialIn(
     const std::function<std::string(const std::string&)>& variable) const {
   const auto value = [&](const std::string& name) {

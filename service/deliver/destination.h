@@ -54,6 +54,8 @@ class Destination {
     std::string user_variable;
     // Further variables that a job sends. Those of the daemon do not count for the runs of a job.
     std::vector<std::string> other_variables{};
+    // What to check if the server does not know the place of a run.
+    std::string check_place = "check the project";
     // Another way to store its credential, "log in with ..."; empty: none.
     std::string other_login;
     // For `ranklog verify --help`: what is read back and compared. Lines of at most 120 columns
@@ -87,6 +89,9 @@ class Destination {
   // The credential in these variables, without surrounding white space; its secret is empty if
   // there is none.
   Credential CredentialIn(const std::function<std::string(const std::string&)>& variable) const;
+  // Adds the credential to a request: by basic authentication, or as a bearer token if it has no
+  // user.
+  virtual void Authorize(const Credential& credential, HttpRequest* request) const;
   // The credential in an entry of a netrc file.
   virtual Credential CredentialOfLogin(const NetrcEntry& entry) const {
     return {.user = entry.login, .secret = entry.password};
@@ -109,7 +114,7 @@ class Destination {
   // credential without a secret is not sent; the name is then empty.
   //   kUnauthenticated  the server refuses the credential
   //   kUnknown          the server answered, but not as expected; the message says how
-  //   others            those of Transport::Post()
+  //   others            those of Transport::Send()
   virtual absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
                                                 const Credential& credential,
                                                 absl::Duration timeout) const = 0;

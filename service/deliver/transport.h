@@ -3,6 +3,9 @@
 #ifndef SERVICE_DELIVER_TRANSPORT_H_
 #define SERVICE_DELIVER_TRANSPORT_H_
 
+#include <stdint.h>
+
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,17 +17,32 @@
 
 namespace ranklog::deliver {
 
+// Consecutive bytes of a file.
+struct FileRange {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 struct HttpRequest {
+  std::string method = "POST";  // or GET, PUT, PATCH
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
-  // User for HTTP basic authentication, with basic_password; empty: no authentication.
+  // For HTTP basic authentication.
   std::string basic_user;
   std::string basic_password;
-  std::string body;   // body of the POST
-  bool gzip = false;  // compress the body
+  std::string bearer;  // a token; only if basic_user is empty. Both empty: no authentication
+  std::string body;    // not with GET
+  bool gzip = false;   // compress `body`
+  // Sent instead of `body`. Is read while it is sent, so its size costs no memory.
+  absl::optional<FileRange> file = absl::nullopt;
+  // Called on the thread of Send(), at least once a second, with the bytes of the body that were
+  // sent.
+  std::function<void(uint64_t sent)> on_progress{};
   // Environment of the job, by name: http_proxy and similar, CURL_CA_BUNDLE and similar,
   // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
+  // For the whole exchange. With `file`: for a time in which nothing moves.
   absl::Duration timeout = absl::Seconds(30);
   // Limit for the body of the answer; deliveries need less than a tenth.
   size_t max_answer = 4 << 20;
@@ -35,12 +53,13 @@ struct HttpResponse {
 
   int code = 0;
   std::string body;                            // at most max_answer; the rest is dropped
+  std::map<std::string, std::string> headers;  // by name in small letters; the last of equal names
   absl::optional<absl::Duration> retry_after;  // if the answer has it
   // If this answer used up the rate limit: the time until it is renewed.
   absl::optional<absl::Duration> quota_after;
 };
 
-// Blocks for at most the request's timeout. Not thread-safe, except Cancel(), unless an
+// Not thread-safe, except Cancel(), unless an
 // implementation says otherwise.
 class Transport {
  public:
@@ -50,9 +69,10 @@ class Transport {
   //   kDeadlineExceeded    no answer in time; the tracker may have acted
   //   kCancelled           Cancel() was called; the tracker may have acted
   //   kFailedPrecondition  an untrusted certificate or an unsupported URL: a retry cannot help
-  virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
+  //   kDataLoss            the file is absent, shorter than the range or unreadable
+  virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 
-  // For shutdown, from any thread. A running Post() ends within about a second, later ones at once,
+  // For shutdown, from any thread. A running Send() ends within about a second, later ones at once,
   // with kCancelled.
   virtual void Cancel() {}
 };

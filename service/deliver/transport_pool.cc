@@ -12,7 +12,7 @@ TransportPool::TransportPool(std::vector<std::unique_ptr<Transport>> transports)
   for (const auto& transport : transports_) free_.push_back(transport.get());
 }
 
-absl::StatusOr<HttpResponse> TransportPool::Post(const HttpRequest& request) {
+absl::StatusOr<HttpResponse> TransportPool::Send(const HttpRequest& request) {
   Transport* transport = nullptr;
   {
     absl::MutexLock lock(&mutex_);
@@ -22,7 +22,7 @@ absl::StatusOr<HttpResponse> TransportPool::Post(const HttpRequest& request) {
     transport = free_.back();
     free_.pop_back();
   }
-  absl::StatusOr<HttpResponse> answer = transport->Post(request);
+  absl::StatusOr<HttpResponse> answer = transport->Send(request);
   absl::MutexLock lock(&mutex_);
   free_.push_back(transport);
   return answer;

@@ -18,7 +18,7 @@ class TransportPool : public Transport {
  public:
   explicit TransportPool(std::vector<std::unique_ptr<Transport>> transports);
 
-  absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Cancel() override;
 

@@ -14,7 +14,7 @@
 #include "service/base/ownership.h"
 #include "service/base/printable.h"
 #include "service/base/shell_word.h"
-#include "service/ingest/unique_fd.h"
+#include "service/base/unique_fd.h"
 
 namespace ranklog::ingest {
 namespace {

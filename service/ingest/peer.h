@@ -12,8 +12,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "service/base/unique_fd.h"
 #include "service/ingest/process_end.h"
-#include "service/ingest/unique_fd.h"
 
 namespace ranklog::ingest {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "service/ingest/unique_fd.h"
+#include "service/base/unique_fd.h"
 
 namespace ranklog::ingest {
 

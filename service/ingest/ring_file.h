@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "service/base/unique_fd.h"
 #include "service/ingest/peer.h"
-#include "service/ingest/unique_fd.h"
 
 namespace ranklog::ingest {
 

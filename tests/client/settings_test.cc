@@ -362,7 +362,7 @@ TEST_F(SettingsTest, MistakesNameTheirReplacement) {
 
 // A mistake loses no row, and its replacement is the same on every rank.
 TEST_F(SettingsTest, RepairGivesUsableSettings) {
-  Settings settings = From({{"RANKLOG_DESTINATIONS", "paper"}});
+  Settings settings = From({{"RANKLOG_DESTINATIONS", "Paper"}});
   settings.run_id = "exp/1";
   settings.project = "a/b" + std::string(200, 'p');
   settings.notes = "\xff";
@@ -403,7 +403,7 @@ TEST_F(SettingsTest, ReportsEveryErrorAtOnce) {
                             {"WORLD_SIZE", "2"},
                             {"RANKLOG_FLUSH_INTERVAL_MS", "soon"},
                             {"RANKLOG_LOG_STRATEGY", "some"},
-                            {"RANKLOG_DESTINATIONS", "wandb,paper"},
+                            {"RANKLOG_DESTINATIONS", "wandb,Paper"},
                             {"RANKLOG_START_DAEMON", "perhaps"}});
   settings.run_id = "a/b";
   settings.spool_bytes = 1;

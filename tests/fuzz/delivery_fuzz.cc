@@ -187,7 +187,7 @@ class Tracker : public deliver::Transport {
   std::vector<Exchange> exchanges;                      // of the current step
   int honest_answers = 0;                               // after the last one of the input
 
-  absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override {
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
     const absl::StatusOr<deliver::Url> url = deliver::ParseUrl(request.url);
     MUST(url.ok() && url->scheme == "https" && url->netloc == "tracker.test");
     MUST(request.basic_password == kKey);
@@ -311,8 +311,11 @@ class Delivered {
     options.backoff.seed = 1;
     options.max_line_bytes = 2000;
     options.max_post_bytes = 1000;
-    delivery_ = std::make_unique<deliver::wandb::WandbDelivery>(run_, stored_, &tracker_,
-                                                                &breakers_, &credentials_, options);
+    delivery_ = std::make_unique<deliver::wandb::WandbDelivery>(
+        run_, stored_,
+        deliver::DeliveryParts{
+            .transport = &tracker_, .breakers = &breakers_, .credentials = &credentials_},
+        options);
   }
 
   void Check(const deliver::StepResult& result) {

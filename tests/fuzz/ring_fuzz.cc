@@ -21,7 +21,6 @@ namespace {
 
 using ingest::RingFile;
 using ingest::SpoolReader;
-using ingest::UniqueFd;
 
 constexpr size_t kFileBytes = v1::kSpoolDataOffset + v1::kMinRingBytes;
 
@@ -99,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Fill(memory, fuzz::Text(data, size));
   const ingest::Peer peer{.pid = 0, .uid = geteuid(), .pidfd = {}};
   const auto file =
-      ingest::RingFile::FromDescriptor(ingest::UniqueFd(fcntl(memory, F_DUPFD_CLOEXEC, 0)), peer);
+      ingest::RingFile::FromDescriptor(UniqueFd(fcntl(memory, F_DUPFD_CLOEXEC, 0)), peer);
   MUST(file.ok());
   MUST(!(*file)->locked());
   if (const auto ring = ingest::SpoolReader::Open((*file)->fd()); ring.ok()) {

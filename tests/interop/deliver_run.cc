@@ -139,7 +139,11 @@ absl::Status Deliver(const std::string& base_url, const std::string& run_id, int
   delivery.run = run.id;
   delivery.kind = deliver::wandb::kKind;
   deliver::CircuitBreakers breakers({}, SteadyNow);
-  deliver::wandb::WandbDelivery wandb(run, delivery, transport.get(), &breakers, &credentials, {});
+  deliver::wandb::WandbDelivery wandb(
+      run, delivery,
+      deliver::DeliveryParts{
+          .transport = transport.get(), .breakers = &breakers, .credentials = &credentials},
+      {});
   while (true) {
     const deliver::StepResult result = wandb.Step(*reader, SteadyNow(), /*draining=*/true);
     if (result.delivery.complete) return absl::OkStatus();

@@ -102,6 +102,8 @@ class Maker:
                 self.act(other[0], op="settle")
             self.setters[op, key] = ring
         fields = {key: self.rng.choice([self.rng.randint(1, 9), self.rng.random(), "big", True]) for key in keys}
+        if "model" in fields and self.rng.random() < 0.1:
+            fields["model"] = "m" * self.rng.randint(1 << 20, 5 << 20)  # up to more than half of a ring
         self.act(rank, **who, op=op, fields=fields)
 
     def new_member(self, rank):

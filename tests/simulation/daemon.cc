@@ -52,13 +52,15 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
         surroundings_.tracker->Connect(surroundings_.node, [this] { return works(); });
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = world_.Bits() | 1;
-    options.user_agent = "simulation";
     worker.make = [this, transport, options](
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
       if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
-      return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
-                                                             &breakers_, &credentials_, options);
+      return std::make_unique<deliver::wandb::WandbDelivery>(
+          run, delivery,
+          deliver::DeliveryParts{
+              .transport = transport.get(), .breakers = &breakers_, .credentials = &credentials_},
+          options);
     };
     workers.push_back(std::move(worker));
   }

@@ -27,7 +27,10 @@ struct Range {
 }  // namespace
 
 std::string RingRecord::ConfigKey(int64_t value) const {
-  return absl::StrCat("c", rank, ".", absl::Hex(incarnation), ".", value % kKeys);
+  const int64_t key = value % kKeys;
+  // Some items fill most of the half of the ring that an item may take.
+  return absl::StrCat("c", rank, ".", absl::Hex(incarnation), ".", key,
+                      std::string(key == 1 ? 24 << 10 : 0, 'x'));
 }
 
 std::string RingRecord::SummaryKey(int64_t value) const {

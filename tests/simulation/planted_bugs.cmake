@@ -115,7 +115,7 @@ plant(history.cc summary_of_new_rows_only
 plant(history.cc resumed_rows_sent_again
   "const bool replay = steps_.IsReplay(block, row);"
   "const bool replay = steps_.IsReplay(block, row) && !@BUG@;")
-plant(wandb_delivery.cc retry_after_ignored
+plant(tracker_delivery.cc retry_after_ignored
   "return answer.ok() ? answer->retry_after : absl::nullopt;"
   "return answer.ok() && !@BUG@ ? answer->retry_after : absl::nullopt;")
 plant(live_run.cc new_beginning_unseen

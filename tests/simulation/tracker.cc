@@ -18,7 +18,7 @@ class TrackerTransport : public deliver::Transport {
  public:
   TrackerTransport(Tracker* tracker, uint32_t node, std::function<bool()> works)
       : tracker_(*tracker), node_(node), works_(std::move(works)) {}
-  absl::StatusOr<deliver::HttpResponse> Post(const deliver::HttpRequest& request) override {
+  absl::StatusOr<deliver::HttpResponse> Send(const deliver::HttpRequest& request) override {
     if (!works_()) return absl::UnavailableError("the process is dead");
     return tracker_.Post(node_, request);
   }
@@ -57,14 +57,14 @@ int64_t Tracker::LastStep() const {
 
 deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t number) {
   deliver::HttpResponse response;
-  if (request.body.size() > options_.max_body) {
-    response.code = 413;
-    return response;
-  }
   testing::WandbServer::Answer answer;
   // http://host/files/entity/project/run/file_stream, or http://host/graphql
   const std::vector<std::string> parts = absl::StrSplit(request.url, '/');
   if (parts.size() == 8 && parts[3] == "files") {
+    if (request.body.size() > options_.max_body) {
+      response.code = 413;
+      return response;
+    }
     answer = server_.FileStream(parts[4], parts[5], parts[6], request.body);
     last_request_[parts[6]] = world_.now();
     if (answer.code == 200) NoteEffect(parts[6], request.body, number);

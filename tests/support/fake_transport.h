@@ -29,7 +29,7 @@ class FakeTransport : public deliver::Transport {
   }
   void AnswerNext(Answer answer) { next_.push_back(std::move(answer)); }
 
-  Answer Post(const deliver::HttpRequest& request) override {
+  Answer Send(const deliver::HttpRequest& request) override {
     sent_.push_back(request);
     if (next_.empty()) return usually_(request);
     Answer answer = std::move(next_.front());

@@ -90,17 +90,14 @@ TEST(SettingsErrorTest, OmitsReplacements) {
                                                     {"RANKLOG_FLUSH_INTERVAL_MS", "0"},
                                                     {"RANKLOG_RANK", "-1"},
                                                     {"RANKLOG_WORLD_SIZE", "2"},
-                                                    {"WANDB_BASE_URL", "x"},
-                                                    {"WANDB_MODE", "x"},
-                                                    {"WANDB_API_KEY", "a b"}};
+                                                    {"WANDB_MODE", "x"}};
   for (const auto& [name, value] : wrong) setenv(name, value, 1);
   const std::string error = SettingsError({}, Settings::FromEnvironment());
   for (const auto& [name, value] : wrong) unsetenv(name);
   for (const char* replacement : {"Init()", "counts as", "this node"})
     EXPECT_THAT(error, Not(HasSubstr(replacement)));
   EXPECT_THAT(error,
-              AllOf(StartsWith("training did not start: "), HasSubstr("WANDB_MODE=x is unknown"),
-                    HasSubstr("WANDB_API_KEY contains a space")));
+              AllOf(StartsWith("training did not start: "), HasSubstr("WANDB_MODE=x is unknown")));
 }
 
 // The value of a config's key, as text.

@@ -20,11 +20,11 @@
 namespace ranklog::daemon {
 namespace {
 
-absl::StatusOr<ingest::UniqueFd> OpenLog(const std::string& path) {
+absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   RETURN_IF_ERROR(
       ingest::PreparePrivateDirectory(std::filesystem::path(path).parent_path().string()));
-  ingest::UniqueFd log(open(
-      path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  UniqueFd log(open(path.c_str(),
+                    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!log.valid() || fstat(log.get(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
@@ -66,18 +66,18 @@ void CloseAllBut(int one, int two, int three) {
 }  // namespace
 
 absl::Status Background::Enter(const std::string& log) {
-  ASSIGN_OR_RETURN(const ingest::UniqueFd output, OpenLog(log));
-  const ingest::UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSIGN_OR_RETURN(const UniqueFd output, OpenLog(log));
+  const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   int ends[2];
   if (!input.valid() || pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "cannot create a pipe to the daemon");
   }
   const int from = ends[0];
-  starter_ = ingest::UniqueFd(ends[1]);
+  starter_ = UniqueFd(ends[1]);
   const pid_t child = fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot start a process");
   if (child > 0) {
-    starter_ = ingest::UniqueFd();
+    starter_ = UniqueFd();
     ExitWithReportedStatus(from, log);
   }
   setsid();
@@ -90,7 +90,7 @@ absl::Status Background::Enter(const std::string& log) {
 }
 
 void Background::Report(int exit_code, const std::string& text) {
-  const ingest::UniqueFd starter = std::exchange(starter_, {});
+  const UniqueFd starter = std::exchange(starter_, {});
   if (!starter.valid()) return;
   const std::string report = absl::StrCat(std::string(1, static_cast<char>(exit_code)), text);
   // If the starter has ended, the daemon continues.

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "service/ingest/unique_fd.h"
+#include "service/base/unique_fd.h"
 
 namespace ranklog::daemon {
 
@@ -23,7 +23,7 @@ class Background {
   void Report(int exit_code, const std::string& text);
 
  private:
-  ingest::UniqueFd starter_;  // write end of the pipe to the starter
+  UniqueFd starter_;  // write end of the pipe to the starter
 };
 
 }  // namespace ranklog::daemon

@@ -11,12 +11,14 @@
 #include "service/aggregate/metric_table.h"
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/asker.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/cursor.h"
+#include "service/deliver/wandb/document_diff.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
-#include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/history_diff.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
@@ -30,7 +32,6 @@ namespace {
 constexpr size_t kMaxAnswer = 64 << 20;
 // Read from the store at a time: about the rows of a page.
 constexpr size_t kComparedBytes = 64 << 10;
-constexpr absl::Duration kRequestTimeout = absl::Seconds(30);
 constexpr int64_t kSharedLines = 10000;  // lines of others that a page may have besides ours
 
 // Makes the expected lines of a run from its rows in the store, one page at a time.
@@ -151,44 +152,6 @@ class ExpectedLines {
   History with_added_;
 };
 
-// Sends a request until it is answered or the timeout has passed.
-class Asker {
- public:
-  Asker(Transport* transport, std::string url, std::string key, const ReadBackOptions& options)
-      : transport_(*transport), options_(options) {
-    request_.url = std::move(url);
-    request_.headers = {{"User-Agent", "ranklog/" RANKLOG_VERSION},
-                        {"Content-Type", "application/json"}};
-    request_.basic_user = "api";
-    request_.basic_password = std::move(key);
-    request_.max_answer = kMaxAnswer;
-  }
-
-  // The body of an accepted answer.
-  absl::StatusOr<std::string> Ask(std::string body) {
-    const absl::Time deadline = options_.now() + options_.timeout;
-    Backoff backoff(options_.backoff);
-    request_.body = std::move(body);
-    while (true) {
-      request_.timeout = std::clamp(deadline - options_.now(), absl::Seconds(1), kRequestTimeout);
-      absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
-      MaskKey(request_.basic_password, &answer);
-      const Outcome outcome = Classify(answer);
-      if (outcome == Outcome::kAccepted) return std::move(answer->body);
-      if (outcome != Outcome::kLater) return absl::FailedPreconditionError(Explain(answer));
-      const absl::Duration wait =
-          backoff.Next(outcome, answer.ok() ? answer->retry_after : absl::nullopt);
-      if (options_.now() + wait > deadline) return absl::UnavailableError(Explain(answer));
-      options_.sleep(wait);
-    }
-  }
-
- private:
-  Transport& transport_;
-  const ReadBackOptions& options_;
-  HttpRequest request_;
-};
-
 // Compares with the documents that the delivery sends for an ended run.
 absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader,
                          const model::Run& run, const model::Delivery& delivery,
@@ -220,10 +183,18 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
 
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
-                                        const std::string& key, const ReadBackOptions& options) {
+                                        const Credential& key, const ReadBackOptions& options) {
   const Cursor cursor = CursorFrom(delivery.cursor);
   ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
-  Asker asker(&transport, GraphqlUrl(base_url), key, options);
+  const Asker asker(Wandb(), &transport, key, options);
+  const auto ask = [&](std::string body) {
+    HttpRequest request;
+    request.url = GraphqlUrl(base_url);
+    request.headers = {{"Content-Type", "application/json"}};
+    request.body = std::move(body);
+    request.max_answer = kMaxAnswer;
+    return asker.Ask(std::move(request));
+  };
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
   RETURN_IF_ERROR(expected.Prepare(delivery.kind, cursor));
 
@@ -246,7 +217,7 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
     // Leaves room for duplicates, so that they are found.
     query.max_lines =
         2 * static_cast<int64_t>(lines.size()) + 100 + std::min(report.base_lines, kSharedLines);
-    ASSIGN_OR_RETURN(const std::string answer, asker.Ask(HistoryBody(query)));
+    ASSIGN_OR_RETURN(const std::string answer, ask(HistoryBody(query)));
     ASSIGN_OR_RETURN(const HistoryPage page, ParseHistory(answer));
     // If no row was sent, lines found here were sent a moment ago and are not compared.
     if (!lines.empty()) AddPage(lines, page.lines, shared, &report.diff);
@@ -264,7 +235,7 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   if (report.diff.missing == 0) report.diff.gaps.clear();
   if (!delivery.complete || cursor.continued) return report;
   ASSIGN_OR_RETURN(const std::string answer,
-                   asker.Ask(DocumentsBody(cursor.entity, cursor.project, cursor.run_id)));
+                   ask(DocumentsBody(cursor.entity, cursor.project, cursor.run_id)));
   ASSIGN_OR_RETURN(const RunDocuments documents, ParseDocuments(answer));
   RETURN_IF_ERROR(CompareWith(documents, reader, run, delivery, &expected, &report));
   return report;

@@ -3,9 +3,8 @@
 #ifndef SERVICE_DELIVER_WANDB_READ_BACK_H_
 #define SERVICE_DELIVER_WANDB_READ_BACK_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
+#include "service/deliver/credentials.h"
 #include "service/deliver/read_back.h"
 #include "service/deliver/transport.h"
 #include "service/model/run.h"
@@ -26,7 +25,7 @@ namespace ranklog::deliver::wandb {
 //   kDataLoss            the store lacks rows that it counts as delivered
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
-                                        const std::string& key, const ReadBackOptions& options);
+                                        const Credential& key, const ReadBackOptions& options);
 
 }  // namespace ranklog::deliver::wandb
 

@@ -14,18 +14,15 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/aggregate/metric_table.h"
-#include "service/deliver/circuit_breaker.h"
-#include "service/deliver/credentials.h"
+#include "service/deliver/bisection.h"
+#include "service/deliver/destination.h"
 #include "service/deliver/retry.h"
-#include "service/deliver/run_delivery.h"
+#include "service/deliver/tracker_delivery.h"
 #include "service/deliver/transport.h"
-#include "service/deliver/wandb/bisection.h"
 #include "service/deliver/wandb/config_reader.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
-#include "service/deliver/wandb/run_breakers.h"
-#include "service/deliver/wandb/run_requests.h"
 #include "service/deliver/wandb/sent_config.h"
 
 namespace ranklog::deliver::wandb {
@@ -38,9 +35,8 @@ inline constexpr char kSummaryLetter[] = "summary: ";
 // Unix time in microseconds at which the run's clock was 0.
 int64_t StartOf(const model::Run& run);
 
-// Never gives up: every failure is retried, and `last_error` describes it. Rows that the server
-// refuses become dead letters. A bare line keeps their position, so that the lines have no gap.
-class WandbDelivery : public RunDelivery {
+// A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
+class WandbDelivery : public TrackerDelivery {
  public:
   // The defaults match the official client.
   struct Options {
@@ -62,33 +58,22 @@ class WandbDelivery : public RunDelivery {
     // Longer lines become dead letters, because the server refuses them.
     size_t max_line_bytes = 10383360;
     bool gzip = true;  // if the server supports it
-    // The daemon's restart loses the keys of the ranks. Until this time of a steady clock, the
-    // ranks of a live run may still send them again.
-    absl::Time ranks_return_by = absl::InfinitePast();
-    Backoff::Options backoff;  // for failures of only this run; the breakers have their own
-    std::string user_agent;    // empty: ranklog/VERSION
-    std::string username;      // user shown for runs of a service account
+    Backoff::Options backoff;
+    std::string username;  // user shown for runs of a service account
     std::string user_email;
   };
 
-  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `breakers`
-  // and `credentials` must outlive this object. There is one breaker per server, and one per
-  // project because limits are per project.
-  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
-                CircuitBreakers* breakers, const CredentialStore* credentials, Options options);
-
-  StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
+  WandbDelivery(model::Run run, model::Delivery delivery, const DeliveryParts& parts,
+                Options options);
 
  private:
-  // Reads the run again. Until the tracker has a part of it, its server may change.
-  absl::Status ReadRun(storage::StoreReader& reader);
-  // The time that this run must wait; zero: it is inside both breakers.
-  absl::Duration Enter(absl::Time now);
-  void SetWaitReason(absl::Duration wait);
-  absl::Duration Until(absl::Time time, absl::Time now) const;
-  bool AwaitsRanks(absl::Time now) const;
+  absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now,
+                                     bool draining) override;
+  bool IsCreated() const override { return cursor_.created(); }
+  model::Json CursorJson() const override { return ToJson(cursor_); }
+  std::string PageUrl() const override;
+  bool IsPrepared() const override { return !lines_.content.empty(); }
   // Each of these makes at most one exchange, and returns the time to wait.
-  absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);
   // Defined in wandb_standing.cc.
   absl::Duration AskStanding(absl::Time now);
@@ -121,14 +106,14 @@ class WandbDelivery : public RunDelivery {
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
   // Whether the server has answered for a row.
   bool has_sent() const { return delivery_.delivered_rows > cursor_.replayed_rows; }
-  bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
   bool MustAsk(absl::Time now) const;
   std::string SummaryText(uint64_t refused_rows);
   int32_t ExitCode() const;
 
+  // kUnavailable: also if a program other than the server answered.
   enum class Endpoint { kGraphql, kFileStream };
-  absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body,
+  absl::StatusOr<HttpResponse> Post(Endpoint endpoint, std::string body,
                                     size_t max_answer = HttpRequest().max_answer);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
@@ -138,27 +123,10 @@ class WandbDelivery : public RunDelivery {
   uint64_t RefusedBefore(uint64_t end) const;
   absl::Duration RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
                              const absl::StatusOr<HttpResponse>& answer, absl::Time now);
-  absl::Duration Failed(Outcome outcome, absl::string_view what,
-                        const absl::StatusOr<HttpResponse>& answer, absl::Time now);
-  void OnSuccess();
-  absl::Duration Blocked(absl::string_view message, absl::Time now);
-  // An answer that is accepted, but does not fit the question.
-  absl::Duration BlockedByAnswer(const absl::Status& why,
-                                 const absl::StatusOr<HttpResponse>& answer, absl::Time now);
-  void AddDeadLetter(uint64_t row, std::string answer, std::string content);
 
-  model::Run run_;
-  model::Delivery delivery_;
   Cursor cursor_;
-  RunBreakers breakers_;
   const Options options_;
-  std::string address_;  // of the server, as it was given
-  RunRequests requests_;
 
-  model::Delivery reported_;                     // state returned by the last Step()
-  std::vector<model::DeadLetter> dead_letters_;  // not returned yet
-  Backoff backoff_;
-  absl::Time not_before_ = absl::InfinitePast();
   // Time of the last accepted post with rows or a summary.
   absl::Time last_data_ = absl::InfinitePast();
   // Time at which the server last received a request for the run.

@@ -5,10 +5,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/environment.h"
+#include "service/deliver/masking.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/graphql.h"
-#include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/read_back.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
@@ -35,6 +35,7 @@ WandbDestination::WandbDestination()
                    .key_variable = "WANDB_API_KEY",
                    .user_variable = "",
                    .other_variables = {"WANDB_USERNAME", "WANDB_USER_EMAIL"},
+                   .check_place = "check the entity",
                    .other_login = "log in with the W&B client, which writes ~/.netrc",
                    .verify = kVerify}),
       username_(EnvironmentVariable("WANDB_USERNAME")),
@@ -56,6 +57,11 @@ absl::Status WandbDestination::CheckCredential(const Credential& credential) con
   return absl::OkStatus();
 }
 
+void WandbDestination::Authorize(const Credential& credential, HttpRequest* request) const {
+  request->basic_user = "api";
+  request->basic_password = credential.secret;
+}
+
 // The official client writes the login `user` there.
 Credential WandbDestination::CredentialOfLogin(const NetrcEntry& entry) const {
   return {.user = "", .secret = entry.password};
@@ -69,11 +75,10 @@ std::unique_ptr<RunDelivery> WandbDestination::Deliver(model::Run run, model::De
                                                        const DeliveryParts& parts) const {
   WandbDelivery::Options options;
   options.transmit_interval = parts.transmit_interval;
-  options.ranks_return_by = parts.ranks_return_by;
   options.username = username_;
   options.user_email = user_email_;
-  return std::make_unique<WandbDelivery>(std::move(run), std::move(delivery), parts.transport,
-                                         parts.breakers, parts.credentials, std::move(options));
+  return std::make_unique<WandbDelivery>(std::move(run), std::move(delivery), parts,
+                                         std::move(options));
 }
 
 absl::StatusOr<std::string> WandbDestination::AccountOf(Transport& transport,
@@ -83,14 +88,11 @@ absl::StatusOr<std::string> WandbDestination::AccountOf(Transport& transport,
   HttpRequest request;
   request.url = GraphqlUrl(server);
   request.headers = {{"Content-Type", "application/json"}};
-  if (!credential.secret.empty()) {
-    request.basic_user = "api";
-    request.basic_password = credential.secret;
-  }
+  if (!credential.secret.empty()) Authorize(credential, &request);
   request.body = ViewerBody();
   request.timeout = timeout;
-  absl::StatusOr<HttpResponse> answer = transport.Post(request);
-  MaskKey(credential.secret, &answer);
+  absl::StatusOr<HttpResponse> answer = transport.Send(request);
+  MaskKey(credential, request, &answer);
   if (!answer.ok()) return answer.status();
   if (answer->code == HttpResponse::kUnauthorized)
     return absl::UnauthenticatedError(Explain(answer));
@@ -108,7 +110,7 @@ absl::StatusOr<std::string> WandbDestination::AccountOf(Transport& transport,
 absl::StatusOr<ReadBackReport> WandbDestination::ReadBack(
     storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
     Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
-  return wandb::ReadBack(reader, run, delivery, transport, credential.secret, options);
+  return wandb::ReadBack(reader, run, delivery, transport, credential, options);
 }
 
 }  // namespace ranklog::deliver::wandb

@@ -19,6 +19,7 @@ class WandbDestination : public Destination {
 
   absl::StatusOr<std::string> CheckUrl(absl::string_view url) const override;
   absl::Status CheckCredential(const Credential& credential) const override;
+  void Authorize(const Credential& credential, HttpRequest* request) const override;
   Credential CredentialOfLogin(const NetrcEntry& entry) const override;
   std::string KeyPage(absl::string_view server) const override;
   std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,

@@ -174,7 +174,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   // Otherwise the post would reopen the run.
   if (!ours && server_exit_code_.has_value()) post.exit_code = *server_exit_code_;
 
-  const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
+  const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Classify(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
     if (with_summary && rows > 0 && outcome == Outcome::kTooLarge) {

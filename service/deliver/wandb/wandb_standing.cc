@@ -55,7 +55,7 @@ absl::Duration WandbDelivery::StandingUnknown(absl::Duration wait) {
 absl::Duration WandbDelivery::AskStanding(absl::Time now) {
   const bool created = cursor_.created();
   const absl::StatusOr<HttpResponse> answer =
-      Send(Endpoint::kGraphql,
+      Post(Endpoint::kGraphql,
            StandingBody(created ? cursor_.entity : run_.settings.entity,
                         created ? cursor_.project : run_.project,
                         created ? cursor_.run_id : run_.run_id),
@@ -138,7 +138,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
     return absl::InternalError(absl::StrCat("the line of row ", row, " is not a JSON object"));
   }
   const int64_t step = lines_.steps[row - lines_.first];
-  const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql,
+  const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kGraphql,
                                                    HistoryBody({.entity = cursor_.entity,
                                                                 .project = cursor_.project,
                                                                 .run_id = cursor_.run_id,

@@ -20,12 +20,12 @@
 #include "absl/time/time.h"
 #include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
+#include "service/base/unique_fd.h"
 #include "service/ingest/attach.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/ring_file.h"
 #include "service/ingest/stream_registry.h"
-#include "service/ingest/unique_fd.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::ingest {

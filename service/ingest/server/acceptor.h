@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/base/pulse.h"
+#include "service/base/unique_fd.h"
 #include "service/ingest/peer.h"
 #include "service/ingest/server/listen_socket.h"
-#include "service/ingest/unique_fd.h"
 
 namespace ranklog::ingest {
 

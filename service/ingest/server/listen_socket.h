@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/base/file_identity.h"
-#include "service/ingest/unique_fd.h"
+#include "service/base/unique_fd.h"
 
 namespace ranklog::ingest {
 

@@ -454,15 +454,28 @@ void BM_InitWithSilentTracker(benchmark::State& state) {
 }
 BENCHMARK(BM_InitWithSilentTracker)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+// Runs a rank, and returns the seconds that it measured; negative: it failed.
+double SecondsOfRank(const std::function<double()>& rank) {
+  int fds[2];
+  if (pipe(fds) != 0) Die("pipe");
+  RunRanks(1, [&](int) {
+    const double seconds = rank();
+    return seconds >= 0 && write(fds[1], &seconds, sizeof seconds) == sizeof seconds ? 0 : 1;
+  });
+  double seconds = 0;
+  if (read(fds[0], &seconds, sizeof seconds) != sizeof seconds) Die("read");
+  close(fds[0]);
+  close(fds[1]);
+  return seconds;
+}
+
 // Finish() right after the last of a million values, with a tracker that never answers.
 void BM_FinishWithSilentTracker(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
     SilentTracker tracker(SilentTracker::kListens);
     Daemon daemon(directory);
-    int fds[2];
-    if (pipe(fds) != 0) Die("pipe");
-    RunRanks(1, [&](int) {
+    const double seconds = SecondsOfRank([&] {
       ranklog::Run run = ranklog::Init(SettingsFor(daemon, tracker, "finish"));
       ranklog::RowHandle row = run.Row(kKeys);
       double values[kWidth] = {};
@@ -471,13 +484,8 @@ void BM_FinishWithSilentTracker(benchmark::State& state) {
       }
       const auto start = Clock::now();
       const bool durable = run.Finish(0) == ranklog::FlushResult::kDurable;
-      const double seconds = Seconds(Clock::now() - start);
-      return durable && write(fds[1], &seconds, sizeof seconds) == sizeof seconds ? 0 : 1;
+      return durable ? Seconds(Clock::now() - start) : -1;
     });
-    double seconds = 0;
-    if (read(fds[0], &seconds, sizeof seconds) != sizeof seconds) Die("read");
-    close(fds[0]);
-    close(fds[1]);
     state.SetIterationTime(seconds);
     AtMost(state, "ms", seconds * 1e3, 200);
   }
@@ -486,6 +494,26 @@ BENCHMARK(BM_FinishWithSilentTracker)
     ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
+
+// A loop that keeps its best values in the summary, until all of it is durable.
+void BM_SummaryCalls(benchmark::State& state) {
+  for (auto _ : state) {
+    Directory directory;
+    Daemon daemon(directory);
+    const double seconds = SecondsOfRank([&] {
+      ranklog::Run run = ranklog::Init(RankSettings(daemon.address(), "summary", 0, 1));
+      const auto start = Clock::now();
+      for (int call = 0; call < 10'000; ++call) {
+        if (!run.Summary({{"best", call}, {"loss", 1.0 / (call + 1)}})) return -1.0;
+      }
+      const bool durable = run.Flush(std::chrono::seconds(60)) == ranklog::FlushResult::kDurable;
+      return durable ? Seconds(Clock::now() - start) : -1;
+    });
+    state.SetIterationTime(seconds);
+    AtMost(state, "ms", seconds * 1e3, 1000);
+  }
+}
+BENCHMARK(BM_SummaryCalls)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

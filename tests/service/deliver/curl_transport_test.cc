@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -14,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/deliver/gzip.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::deliver {
 namespace {
@@ -35,6 +38,17 @@ class CurlTransportTest : public ::testing::Test {
       note(request);
       response.set_content(request.body, "text/plain");
     });
+    server_.Get("/echo", [note](const httplib::Request& request, httplib::Response& response) {
+      note(request);
+      response.set_header("X-Kind", " of get ");
+    });
+    const auto take = [note](const httplib::Request& request, httplib::Response& response) {
+      note(request);
+      response.status = 308;
+      response.set_header("Range", "bytes=0-9");
+    };
+    server_.Put("/echo", take);
+    server_.Patch("/echo", take);
     server_.Post("/big", [](const httplib::Request&, httplib::Response& response) {
       response.set_content(std::string(5 << 20, 'x'), "text/plain");
     });
@@ -85,19 +99,19 @@ TEST_F(CurlTransportTest, JobVariablesPrecedeEnvironment) {
   using Variables = std::map<std::string, std::string>;
   HttpRequest request = To("/echo");
   request.url = "http://tracker.invalid/echo";
-  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kFailedPrecondition));
   request.variables = Variables{{"RANKLOG_ALLOW_HTTP", ""}};
   const auto lenient = CurlTransport::Create({.allow_plain_http = true}).value();
-  EXPECT_THAT(lenient->Post(request),
+  EXPECT_THAT(lenient->Send(request),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("RANKLOG_ALLOW_HTTP=1")));
   // Our server acts as a proxy and gets the whole URL, which it does not know.
   request.variables = Variables{{"RANKLOG_ALLOW_HTTP", "1"},
                                 {"http_proxy", absl::StrCat("http://127.0.0.1:", port_)}};
-  const auto answer = transport_->Post(request);
+  const auto answer = transport_->Send(request);
   ASSERT_OK(answer);
   EXPECT_EQ(answer->code, 404);
   (*request.variables)["no_proxy"] = "tracker.invalid";
-  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 // A command allows http for a job whose other variables the daemon does not have.
@@ -106,7 +120,7 @@ TEST_F(CurlTransportTest, AbsentProxyLeavesOurOwn) {
   request.url = "http://tracker.invalid/echo";
   request.variables = std::map<std::string, std::string>{{"RANKLOG_ALLOW_HTTP", "1"}};
   setenv("http_proxy", absl::StrCat(" http://127.0.0.1:", port_, "\n").c_str(), 1);
-  const auto answer = transport_->Post(request);
+  const auto answer = transport_->Send(request);
   unsetenv("http_proxy");
   ASSERT_OK(answer);
   EXPECT_EQ(answer->code, 404) << "of our server, which acts as the proxy";
@@ -118,7 +132,7 @@ TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {
   request.headers = {{"Content-Type", "application/json"}, {"X-Own", "v"}};
   request.basic_user = "api";
   request.basic_password = "key";
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(request));
   EXPECT_EQ(response.code, 200);
   EXPECT_EQ(response.body, request.body);
   EXPECT_FALSE(response.retry_after.has_value());
@@ -130,21 +144,86 @@ TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {
 TEST_F(CurlTransportTest, SendsLargeBodyWithoutExpectHeader) {
   HttpRequest request = To("/echo");
   request.body = std::string(3 << 20, 'x');
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(request));
   EXPECT_EQ(response.body.size(), request.body.size());
   EXPECT_FALSE(request_.has_header("Expect"));
 }
 
+TEST_F(CurlTransportTest, OtherMethodsAndHeaders) {
+  HttpRequest request = To("/echo");
+  request.method = "GET";
+  request.bearer = "token";
+  ASSERT_OK_AND_ASSIGN(HttpResponse response, transport_->Send(request));
+  EXPECT_EQ(response.code, 200);
+  EXPECT_EQ(response.headers.at("x-kind"), "of get");
+  EXPECT_EQ(request_.method, "GET");
+  EXPECT_EQ(request_.get_header_value("Authorization"), "Bearer token");
+  EXPECT_FALSE(request_.has_header("Content-Length"));
+  for (const char* method : {"PUT", "PATCH"}) {
+    request.method = method;
+    request.body = "part";
+    ASSERT_OK_AND_ASSIGN(response, transport_->Send(request));
+    EXPECT_EQ(response.code, 308);
+    EXPECT_EQ(response.headers.at("range"), "bytes=0-9");
+    EXPECT_EQ(request_.method, method);
+    EXPECT_EQ(request_.body, "part");
+  }
+}
+
+TEST_F(CurlTransportTest, SendsRangeOfFile) {
+  const testing::TempDir dir;
+  const std::string path = dir.path() + "/checkpoint";
+  std::string content(3 << 20, 'x');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31 >> 3);
+  std::ofstream(path) << content;
+  HttpRequest request = To("/echo");
+  request.method = "PUT";
+  request.file = FileRange{.path = path, .offset = 1000, .bytes = 2 << 20};
+  uint64_t last = 0;
+  request.on_progress = [&](uint64_t sent) {
+    EXPECT_GE(sent, last);
+    last = sent;
+  };
+  ASSERT_OK(transport_->Send(request));
+  EXPECT_EQ(request_.body, content.substr(1000, 2 << 20));
+  EXPECT_EQ(last, 2u << 20);
+  request.on_progress = nullptr;
+  request.file->bytes = 0;
+  ASSERT_OK(transport_->Send(request));
+  EXPECT_EQ(request_.body, "");
+
+  request.file->bytes = content.size();  // from 1000 on, there is less
+  EXPECT_THAT(transport_->Send(request),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path + ": the file became shorter")));
+  request.file->path += "2";
+  EXPECT_THAT(transport_->Send(request),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("No such file")));
+  request.file = absl::nullopt;
+  ASSERT_OK(transport_->Send(request)) << "a later request does not inherit the file";
+}
+
+// The time limit counts from the last byte that moved.
+TEST_F(CurlTransportTest, FileThatDoesNotMoveTimesOut) {
+  const testing::TempDir dir;
+  std::ofstream(dir.path() + "/file") << std::string(64 << 20, 'x');
+  HttpRequest request;
+  const testing::DeadPort port(testing::DeadPort::kListens);
+  request.url = port.url();
+  request.file = FileRange{.path = dir.path() + "/file", .offset = 0, .bytes = 64 << 20};
+  request.timeout = absl::Seconds(1);
+  EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
 TEST_F(CurlTransportTest, KeepsItsConnection) {
-  for (int i = 0; i < 4; ++i) ASSERT_OK(transport_->Post(To("/echo")));
+  for (int i = 0; i < 4; ++i) ASSERT_OK(transport_->Send(To("/echo")));
   EXPECT_EQ(ports_.size(), 1u);
 }
 
 TEST_F(CurlTransportTest, ForgetsTheLastRequestsCredentials) {
   HttpRequest request = To("/echo");
   request.basic_user = "api";
-  ASSERT_OK(transport_->Post(request));
-  ASSERT_OK(transport_->Post(To("/echo")));
+  ASSERT_OK(transport_->Send(request));
+  ASSERT_OK(transport_->Send(To("/echo")));
   EXPECT_FALSE(request_.has_header("Authorization"));
 }
 
@@ -152,18 +231,18 @@ TEST_F(CurlTransportTest, GzipsTheBody) {
   HttpRequest request = To("/echo");
   request.body = std::string(100000, 'x');
   request.gzip = true;
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(request));
   EXPECT_EQ(response.body, request.body);  // the server decompresses it
   EXPECT_EQ(request_.get_header_value("Content-Encoding"), "gzip");
 }
 
 TEST_F(CurlTransportTest, LimitsAnswerToFourMiB) {
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/big")));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(To("/big")));
   EXPECT_EQ(response.body.size(), 4u << 20);
 }
 
 TEST_F(CurlTransportTest, ReadsRetryAfter) {
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/busy")));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(To("/busy")));
   EXPECT_EQ(response.code, 503);
   EXPECT_EQ(response.retry_after, absl::Milliseconds(1500));
 }
@@ -172,12 +251,12 @@ TEST_F(CurlTransportTest, ReadsExhaustedQuota) {
   HttpRequest request = To("/quota");
   for (const char* left : {"0", "0.0"}) {
     request.body = left;
-    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(request));
     EXPECT_EQ(response.quota_after, absl::Seconds(12.5)) << left;
   }
   for (const char* left : {"1", "0.5", "-0.5", "nan", "none"}) {
     request.body = left;
-    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Send(request));
     EXPECT_EQ(response.quota_after, absl::nullopt) << left;
   }
 }
@@ -185,10 +264,10 @@ TEST_F(CurlTransportTest, ReadsExhaustedQuota) {
 TEST_F(CurlTransportTest, ReportsTimeoutAndRefusedConnection) {
   HttpRequest request = To("/slow");
   request.timeout = absl::Milliseconds(50);
-  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kDeadlineExceeded));
   HttpRequest nobody;
   nobody.url = "http://127.0.0.1:1/";
-  EXPECT_THAT(transport_->Post(nobody),
+  EXPECT_THAT(transport_->Send(nobody),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("127.0.0.1:1")));
 }
 
@@ -197,11 +276,11 @@ TEST_F(CurlTransportTest, RefusesWhatCannotBeSentSafely) {
        {"http://example.com/", "ftp://127.0.0.1/", "", "https://user:pw@127.0.0.1/"}) {
     HttpRequest request;
     request.url = url;
-    EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition)) << url;
+    EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kFailedPrecondition)) << url;
   }
   HttpRequest request = To("/echo");
   request.headers = {{"X", "a\r\nY: b"}};
-  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(CurlTransportTest, CancelEndsPostInFlight) {
@@ -210,10 +289,10 @@ TEST_F(CurlTransportTest, CancelEndsPostInFlight) {
     transport_->Cancel();
   });
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(transport_->Post(To("/slow")), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(transport_->Send(To("/slow")), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
   canceller.join();
-  EXPECT_THAT(transport_->Post(To("/echo")), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(transport_->Send(To("/echo")), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST(ParseRetryAfterTest, ReadsSecondsAndDates) {

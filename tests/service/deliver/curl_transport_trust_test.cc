@@ -52,7 +52,7 @@ absl::StatusOr<HttpResponse> PostKeyTo(
   request.basic_user = "api";
   request.basic_password = "key";
   request.variables = variables;
-  return transport->Post(request);
+  return transport->Send(request);
 }
 
 class UntrustedServerTest : public ::testing::Test {

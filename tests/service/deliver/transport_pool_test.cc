@@ -47,7 +47,7 @@ class NumberedTransport : public Transport {
  public:
   NumberedTransport(int number, Meeting* meeting) : number_(number), meeting_(meeting) {}
 
-  absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override {
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
     if (cancelled_) return absl::UnavailableError("cancelled");
     if (request.url == "meet") meeting_->Wait(number_);
     HttpResponse response;
@@ -72,7 +72,7 @@ class TransportPoolTest : public ::testing::Test {
   int CodeOf(const std::string& url) {
     HttpRequest request;
     request.url = url;
-    const auto answer = pool_.Post(request);
+    const auto answer = pool_.Send(request);
     EXPECT_OK(answer);
     return answer.ok() ? answer->code : 0;
   }
@@ -118,7 +118,7 @@ TEST_F(TransportPoolTest, MoreRequestsThanTransportsWait) {
 
 TEST_F(TransportPoolTest, CancelsThemAll) {
   pool_.Cancel();
-  EXPECT_THAT(pool_.Post({}), testing::StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(pool_.Send({}), testing::StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

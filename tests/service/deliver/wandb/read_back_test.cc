@@ -44,8 +44,11 @@ class ReadBackTest : public HttpDeliveryTest {
   void Deliver() {
     absl::Time now = absl::UnixEpoch();
     CircuitBreakers breakers({}, [&now] { return now; });
-    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers,
-                           &credentials_, {});
+    WandbDelivery delivery(
+        stored_.run(), stored_delivery_,
+        DeliveryParts{
+            .transport = transport_.get(), .breakers = &breakers, .credentials = &credentials_},
+        {});
     for (int i = 0; i < 1000; ++i) {
       const StepResult result = delivery.Step(stored_.reader(), now, /*draining=*/true);
       if (result.changed) stored_delivery_ = result.delivery;
@@ -64,7 +67,8 @@ class ReadBackTest : public HttpDeliveryTest {
   }
 
   absl::StatusOr<ReadBackReport> TryRead() {
-    return ReadBack(stored_.reader(), stored_.run(), stored_delivery_, *transport_, key_, options_);
+    return ReadBack(stored_.reader(), stored_.run(), stored_delivery_, *transport_,
+                    {.user = "", .secret = key_}, options_);
   }
   ReadBackReport Read() {
     const absl::StatusOr<ReadBackReport> report = TryRead();

@@ -39,8 +39,11 @@ class SeveralStoresTest : public ::testing::Test {
     void Restart() {
       breakers =
           std::make_unique<CircuitBreakers>(Backoff::Options{}, [this] { return test.now_; });
-      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, breakers.get(),
-                                              &test.credentials_, options);
+      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery,
+                                              DeliveryParts{.transport = &transport,
+                                                            .breakers = breakers.get(),
+                                                            .credentials = &test.credentials_},
+                                              options);
     }
     StepResult Step() {
       StepResult result = wandb->Step(stored.reader(), test.now_, /*draining=*/true);

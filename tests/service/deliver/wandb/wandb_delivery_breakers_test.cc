@@ -33,8 +33,11 @@ class WandbDeliveryBreakersTest : public ::testing::Test {
       stored.Append(3);
       delivery.run = stored.run().id;
       delivery.kind = kKind;
-      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, &test->breakers_,
-                                              &test->credentials_, WandbDelivery::Options{});
+      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery,
+                                              DeliveryParts{.transport = &transport,
+                                                            .breakers = &test->breakers_,
+                                                            .credentials = &test->credentials_},
+                                              WandbDelivery::Options{});
     }
     size_t requests() const { return transport.sent().size(); }
 
@@ -122,8 +125,11 @@ TEST_F(WandbDeliveryBreakersTest, RunWithoutBacklogReportsNoError) {
   one_.retry_after = absl::Seconds(7);
   Step(one_);
   two_.delivery.delivered_rows = 3;
-  two_.wandb = std::make_unique<WandbDelivery>(two_.stored.run(), two_.delivery, &two_.transport,
-                                               &breakers_, &credentials_, WandbDelivery::Options{});
+  two_.wandb = std::make_unique<WandbDelivery>(
+      two_.stored.run(), two_.delivery,
+      DeliveryParts{
+          .transport = &two_.transport, .breakers = &breakers_, .credentials = &credentials_},
+      WandbDelivery::Options{});
   EXPECT_EQ(StepOf(two_).delivery.last_error, "");
 }
 

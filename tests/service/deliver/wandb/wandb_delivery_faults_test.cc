@@ -32,8 +32,11 @@ class WandbDeliveryFaultsTest : public HttpDeliveryTest {
     std::unique_ptr<WandbDelivery> delivery;
     for (int step = 0; step < 3000 && !stored_delivery_.complete; ++step) {
       if (delivery == nullptr || (restart_every > 0 && step % restart_every == 0)) {
-        delivery = std::make_unique<WandbDelivery>(
-            stored_.run(), stored_delivery_, transport_.get(), &breakers_, &credentials_, options_);
+        delivery = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
+                                                   DeliveryParts{.transport = transport_.get(),
+                                                                 .breakers = &breakers_,
+                                                                 .credentials = &credentials_},
+                                                   options_);
       }
       const StepResult result = delivery->Step(stored_.reader(), now_, /*draining=*/true);
       if (result.changed) stored_delivery_ = result.delivery;
@@ -248,8 +251,11 @@ TEST_F(WandbDeliveryFaultsTest, TotalRefusalLosesNoRows) {
   server_.RefuseLines([&refuse](const std::string&) { return refuse; });
   stored_.Append(20);
   stored_.Close(model::RunState::kFinished, 0);
-  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers_,
-                         &credentials_, options_);
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{
+          .transport = transport_.get(), .breakers = &breakers_, .credentials = &credentials_},
+      options_);
   for (int i = 0; i < 50; ++i) {
     const StepResult result = delivery.Step(stored_.reader(), now_, true);
     EXPECT_THAT(result.dead_letters, IsEmpty());
@@ -292,8 +298,11 @@ TEST_F(WandbDeliveryFaultsTest, WrongKeyLosesNoRows) {
   server_.RequireKey(std::string(40, 'z'));
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);
-  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers_,
-                         &credentials_, options_);
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{
+          .transport = transport_.get(), .breakers = &breakers_, .credentials = &credentials_},
+      options_);
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
   ASSERT_OK(credentials_.Set(JobOf("p", "r"), testing::WandbAccount(server_.url()),

@@ -60,9 +60,11 @@ class WandbDeliveryTest : public ::testing::Test {
   // Starts a new daemon from what is stored.
   void Restart() {
     breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, [this] { return now_; });
-    delivery_ =
-        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
-                                        breakers_.get(), &credentials_, WandbDelivery::Options{});
+    delivery_ = std::make_unique<WandbDelivery>(
+        stored_.run(), stored_delivery_,
+        DeliveryParts{
+            .transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials_},
+        WandbDelivery::Options{});
   }
   StepResult Step(bool draining = false) {
     StepResult result = delivery_->Step(stored_.reader(), now_, draining);
@@ -404,7 +406,10 @@ TEST_F(WandbDeliveryTest, SummaryReportsLostRows) {
 
 TEST_F(WandbDeliveryTest, WaitingRunGoesToCorrectedAddress) {
   CredentialStore keys(CredentialStore::Options{});
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &keys, {});
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{.transport = &transport_, .breakers = breakers_.get(), .credentials = &keys},
+      {});
   StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_TRUE(transport_.sent().empty()) << "no key";
   stored_.AttachAt("https://other.example.com");
@@ -420,7 +425,10 @@ TEST_F(WandbDeliveryTest, WaitingRunGoesToCorrectedAddress) {
 
 TEST_F(WandbDeliveryTest, SendsNoRequestWithoutKey) {
   CredentialStore none(CredentialStore::Options{});
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{.transport = &transport_, .breakers = breakers_.get(), .credentials = &none},
+      {});
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
   EXPECT_LT(result.wait, absl::Seconds(5)) << "a restarted daemon gets it from the next rank";
@@ -435,11 +443,14 @@ TEST_F(WandbDeliveryTest, SendsNoRequestWithoutKey) {
 TEST_F(WandbDeliveryTest, LiveRunAwaitsKeyWithoutError) {
   CredentialStore keys(CredentialStore::Options{});
   const CredentialStore none(CredentialStore::Options{});
-  WandbDelivery::Options options;
-  options.ranks_return_by = now_ + absl::Seconds(10);
+  const absl::Time ranks_return_by = now_ + absl::Seconds(10);
   const auto error = [&](absl::Time now, const CredentialStore& with) {
-    WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &with,
-                           options);
+    WandbDelivery delivery(stored_.run(), stored_delivery_,
+                           DeliveryParts{.transport = &transport_,
+                                         .breakers = breakers_.get(),
+                                         .credentials = &with,
+                                         .ranks_return_by = ranks_return_by},
+                           {});
     const StepResult result = delivery.Step(stored_.reader(), now, false);
     EXPECT_GT(result.wait, absl::ZeroDuration());
     EXPECT_LE(result.wait, absl::Seconds(2));
@@ -459,14 +470,18 @@ TEST_F(WandbDeliveryTest, LiveRunAwaitsKeyWithoutError) {
 TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
   for (const bool restarted : {false, true}) {
     CredentialStore keys(CredentialStore::Options{});
-    auto delivery =
-        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
-                                        breakers_.get(), &keys, WandbDelivery::Options{});
+    auto delivery = std::make_unique<WandbDelivery>(
+        stored_.run(), stored_delivery_,
+        DeliveryParts{.transport = &transport_, .breakers = breakers_.get(), .credentials = &keys},
+        WandbDelivery::Options{});
     model::Delivery stored = delivery->Step(stored_.reader(), now_, false).delivery;
     EXPECT_THAT(stored.last_error, HasSubstr("no API key")) << restarted;
     if (restarted) {
-      delivery = std::make_unique<WandbDelivery>(stored_.run(), stored, &transport_,
-                                                 breakers_.get(), &keys, WandbDelivery::Options{});
+      delivery = std::make_unique<WandbDelivery>(
+          stored_.run(), stored,
+          DeliveryParts{
+              .transport = &transport_, .breakers = breakers_.get(), .credentials = &keys},
+          WandbDelivery::Options{});
     }
     ASSERT_OK(
         keys.Set(JobOf("p", "r"), testing::WandbAccount(kUrl), {.secret = std::string(40, 'k')}));
@@ -518,8 +533,11 @@ TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
   CredentialStore credentials(options);
   ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
                             {.secret = std::string(40, '1')}));
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
-                         &credentials, {});
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{
+          .transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials},
+      {});
   const auto key_of_next_step = [&] {
     transport_.AnswerNext(FakeTransport::Code(401));
     const size_t before = transport_.sent().size();
@@ -550,7 +568,10 @@ TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
 // Only this run waits; other runs at the same server have keys.
 TEST_F(WandbDeliveryTest, MissingKeyDelaysNoOtherRun) {
   CredentialStore none(CredentialStore::Options{});
-  WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
+  WandbDelivery keyless(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{.transport = &transport_, .breakers = breakers_.get(), .credentials = &none},
+      {});
   keyless.Step(stored_.reader(), now_, true);
   EXPECT_EQ(Step().wait, absl::ZeroDuration());
   EXPECT_EQ(transport_.sent().size(), 1u);
@@ -606,8 +627,11 @@ TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToNext) {
   CredentialStore credentials(options);
   ASSERT_OK(credentials.Set(JobOf("p", "r"), testing::WandbAccount(kUrl),
                             {.secret = std::string(40, 'k')}));
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
-                         &credentials, {});
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{
+          .transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials},
+      {});
   transport_.AnswerNext(FakeTransport::Code(401));
   StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(result.wait, absl::ZeroDuration());
@@ -654,8 +678,11 @@ TEST_F(WandbDeliveryTest, AuthenticatesAsTheApiUser) {
 TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
   WandbDelivery::Options options;
   options.max_post_bytes = 500;
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
-                         &credentials_, options);
+  WandbDelivery delivery(
+      stored_.run(), stored_delivery_,
+      DeliveryParts{
+          .transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials_},
+      options);
   stored_.Append(100);
   for (int i = 0; i < 200; ++i) delivery.Step(stored_.reader(), now_, false);
   EXPECT_GT(Posts().size(), 10u);

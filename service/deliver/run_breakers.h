@@ -1,7 +1,7 @@
 // The circuit breakers that the delivery of one run shares with other deliveries.
 
-#ifndef SERVICE_DELIVER_WANDB_RUN_BREAKERS_H_
-#define SERVICE_DELIVER_WANDB_RUN_BREAKERS_H_
+#ifndef SERVICE_DELIVER_RUN_BREAKERS_H_
+#define SERVICE_DELIVER_RUN_BREAKERS_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 #include "absl/types/optional.h"
 #include "service/deliver/circuit_breaker.h"
 
-namespace ranklog::deliver::wandb {
+namespace ranklog::deliver {
 
 // The breaker of the run's server, and that of its project, because limits are per project. Not
 // thread-safe; the breakers are.
@@ -43,6 +43,6 @@ class RunBreakers {
   absl::optional<uint64_t> answers_at_failure_;
 };
 
-}  // namespace ranklog::deliver::wandb
+}  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_WANDB_RUN_BREAKERS_H_
+#endif  // SERVICE_DELIVER_RUN_BREAKERS_H_

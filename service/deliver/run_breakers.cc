@@ -1,6 +1,6 @@
-#include "service/deliver/wandb/run_breakers.h"
+#include "service/deliver/run_breakers.h"
 
-namespace ranklog::deliver::wandb {
+namespace ranklog::deliver {
 namespace {
 
 // Added to the wait of a run that found the server unreachable. Other runs try first, because this
@@ -47,4 +47,4 @@ absl::optional<absl::Duration> RunBreakers::Failed(bool over_limit,
   return server_->Failed(retry_after, why) + kLetOthersTry;
 }
 
-}  // namespace ranklog::deliver::wandb
+}  // namespace ranklog::deliver

@@ -1,8 +1,8 @@
-#include "service/deliver/wandb/run_breakers.h"
+#include "service/deliver/run_breakers.h"
 
 #include <gtest/gtest.h>
 
-namespace ranklog::deliver::wandb {
+namespace ranklog::deliver {
 namespace {
 
 constexpr absl::Duration kOpen = absl::ZeroDuration();
@@ -58,4 +58,4 @@ TEST_F(RunBreakersTest, QuotaPausesTheProject) {
 }
 
 }  // namespace
-}  // namespace ranklog::deliver::wandb
+}  // namespace ranklog::deliver

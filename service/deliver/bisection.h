@@ -1,10 +1,10 @@
-#ifndef SERVICE_DELIVER_WANDB_BISECTION_H_
-#define SERVICE_DELIVER_WANDB_BISECTION_H_
+#ifndef SERVICE_DELIVER_BISECTION_H_
+#define SERVICE_DELIVER_BISECTION_H_
 
 #include <algorithm>
 #include <cstdint>
 
-namespace ranklog::deliver::wandb {
+namespace ranklog::deliver {
 
 // Finds the row that makes the server refuse a post, by bisection. Rows are sent in order, so
 // halves that are accepted are delivered and not sent again.
@@ -25,6 +25,6 @@ class Bisection {
   uint64_t suspects_end_ = 0;  // a row before this one, not yet delivered, is at fault
 };
 
-}  // namespace ranklog::deliver::wandb
+}  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_WANDB_BISECTION_H_
+#endif  // SERVICE_DELIVER_BISECTION_H_

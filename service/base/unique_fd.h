@@ -1,13 +1,13 @@
 // A file descriptor that is closed when its owner is destroyed.
 
-#ifndef SERVICE_INGEST_UNIQUE_FD_H_
-#define SERVICE_INGEST_UNIQUE_FD_H_
+#ifndef SERVICE_BASE_UNIQUE_FD_H_
+#define SERVICE_BASE_UNIQUE_FD_H_
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace ranklog::ingest {
+namespace ranklog {
 
 class UniqueFd {
  public:
@@ -30,6 +30,6 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace ranklog::ingest
+}  // namespace ranklog
 
-#endif  // SERVICE_INGEST_UNIQUE_FD_H_
+#endif  // SERVICE_BASE_UNIQUE_FD_H_

@@ -1,31 +1,30 @@
-#include "service/deliver/wandb/advice.h"
+#include "service/deliver/advice.h"
 
 #include "absl/strings/str_cat.h"
 #include "service/deliver/url.h"
-#include "service/deliver/wandb/wandb_destination.h"
 
-namespace ranklog::deliver::wandb {
+namespace ranklog::deliver {
 namespace {
 
 constexpr int kNoPermission = 403;
 
 }  // namespace
 
-std::string Advice(const absl::StatusOr<HttpResponse>& answer, absl::string_view base_url,
-                   bool created) {
+std::string Advice(const Destination& destination, const absl::StatusOr<HttpResponse>& answer,
+                   absl::string_view address, bool created) {
   if (answer.ok() && answer->code == HttpResponse::kUnauthorized) {
-    return absl::StrCat("run ", Wandb().LoginCommand(base_url), " with a valid key");
+    return absl::StrCat("run ", destination.LoginCommand(address), " with a valid key");
   }
   if (answer.ok() && answer->code == kNoPermission) {
     return "give the key's account access to the project";
   }
   if (answer.ok()) {
     if (created) return "check that the run and its server still exist";
-    return absl::StrCat("check the entity and the address; to correct the address, ",
-                        kCorrectAddress);
+    return absl::StrCat(destination.words().check_place,
+                        " and the address; to correct the address, ", kCorrectAddress);
   }
   // No request was sent.
-  const absl::StatusOr<std::string> server = Wandb().CheckUrl(base_url);
+  const absl::StatusOr<std::string> server = destination.CheckUrl(address);
   if (!server.ok())
     return created ? "start the job again with the former address" : kCorrectAddress;
   const absl::StatusOr<Url> url = ParseUrl(*server);
@@ -36,4 +35,4 @@ std::string Advice(const absl::StatusOr<HttpResponse>& answer, absl::string_view
   return "correct that";
 }
 
-}  // namespace ranklog::deliver::wandb
+}  // namespace ranklog::deliver
