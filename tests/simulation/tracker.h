@@ -18,9 +18,9 @@ namespace ranklog::simulation {
 class Tracker {
  public:
   struct Options {
-    double fault = 0.2;  // probability for each request
+    double fault = 0.2;          // probability for each request
     size_t max_body = SIZE_MAX;  // of a post
-    bool poison = false;  // lines with the word "poison" get 400
+    bool poison = false;         // lines with the word "poison" get 400
     bool several_stores = false;
     // A request that ends a run takes time. The waiting daemon must not be stopped meanwhile.
     bool slow_end = false;
