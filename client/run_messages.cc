@@ -72,7 +72,10 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   const std::string& dir = message.hello().state_dir();
   const bool elsewhere = message.has_hello() && IsOtherDirectory(settings_.state_dir, dir);
   MutexLock lock(StateMutex());
-  if (message.has_hello()) other_state_dir_ = elsewhere ? dir : "";
+  if (message.has_hello()) {
+    other_state_dir_ = elsewhere ? dir : "";
+    content_place_ = message.hello().content();
+  }
   run_id_ = messages_->run_id();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();

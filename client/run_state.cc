@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/content_files.h"
 #include "client/fork.h"
 #include "client/launch/launch.h"
 #include "client/launch/resolve.h"
@@ -368,9 +369,15 @@ bool RunState::AddItem(v1::Item& item) {
   if (closed_.load(std::memory_order_relaxed)) return RefuseItem("the run has finished");
   if (outcome == WriteResult::kTooLarge) {
     const bool is_possible = writer->too_large() <= v1::kMaxRingBytes / 2;
-    return RefuseItem(absl::StrCat("one has ", content.size(), " bytes, ",
-                                   is_possible ? "and no spool directory has room for twice that"
-                                               : "and the limit is 32 MiB; divide it"));
+    std::string why = absl::StrCat(
+        "one has ", content.size(), " bytes, and ",
+        is_possible ? "no spool directory has room for twice that" : "a ring takes at most 32 MiB");
+    {
+      MutexLock lock(StateMutex());
+      absl::StrAppend(&why, "; ",
+                      content_error_.empty() ? "no daemon has answered yet" : content_error_);
+    }
+    return RefuseItem(std::move(why));
   }
   MutexLock lock(StateMutex());
   lost_items_.fetch_add(1, std::memory_order_relaxed);
@@ -393,8 +400,29 @@ WriteResult RunState::WriteItem(RingWriter* writer, std::string_view content) {
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return WriteResult::kAfterFinish;
   const WriteResult outcome = writer->WriteItem(content);
-  if (outcome != WriteResult::kTooLarge || !TakeRingForItem(*writer)) return outcome;
-  return WriteItem(FindWriter(), content);
+  if (outcome != WriteResult::kTooLarge) return outcome;
+  if (const auto left = LeaveInFile(writer, content); left.has_value()) return *left;
+  return TakeRingForItem(*writer) ? WriteItem(FindWriter(), content) : outcome;
+}
+
+std::optional<WriteResult> RunState::LeaveInFile(RingWriter* writer, std::string_view content) {
+  v1::ContentPlace place;
+  {
+    MutexLock lock(StateMutex());
+    place = content_place_;
+  }
+  if (place.dir().empty()) return std::nullopt;  // no daemon has answered yet
+  const absl::StatusOr<v1::ContentFile> file = WriteContentFile(place, content);
+  if (!file.ok()) {
+    MutexLock lock(StateMutex());
+    content_error_ = absl::StrCat(file.status().message());
+    return std::nullopt;
+  }
+  v1::Item reference;
+  *reference.mutable_file() = *file;
+  const WriteResult outcome = writer->WriteItem(reference.SerializeAsString());
+  if (outcome != WriteResult::kTaken) RemoveContentFile(place, *file);
+  return outcome;
 }
 
 Stats RunState::GetStats() const {

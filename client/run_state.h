@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,6 +119,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
       ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   WriteResult WriteItem(RingWriter* writer, std::string_view content);
+  // For an item that is too large for the ring: leaves it in a file, and a reference in the ring.
+  // Nullopt: it cannot be left there.
+  std::optional<WriteResult> LeaveInFile(RingWriter* writer, std::string_view content);
   // Handles a result of `write` other than kTaken. Not inline, to keep LogRow() small.
   template <typename WriteFn>
   [[gnu::noinline]] bool NotTakenWhole(RingWriter* writer, WriteResult outcome, const int64_t* step,
@@ -187,8 +191,10 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());
   mutable std::string why_full_ ABSL_GUARDED_BY(StateMutex());
   mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // rows refused then
-  std::string other_state_dir_ ABSL_GUARDED_BY(StateMutex());         // see UserMessages::Facts
-  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // reported by the daemon
+  v1::ContentPlace content_place_ ABSL_GUARDED_BY(StateMutex());      // of the last daemon
+  std::string content_error_ ABSL_GUARDED_BY(StateMutex());  // why the last item was not left there
+  std::string other_state_dir_ ABSL_GUARDED_BY(StateMutex());  // see UserMessages::Facts
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());     // reported by the daemon
   std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // from the daemon; empty: not known yet
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());

@@ -10,6 +10,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/node/spool_files.h"
 #include "service/cli/output/terminal.h"
+#include "service/ingest/content_dir.h"
 #include "service/storage/damage.h"
 #include "service/storage/directories/state_lock.h"
 
@@ -95,6 +96,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
     RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));
   }
   ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
+  overview.content_bytes = ingest::ContentDir::BytesIn(overview.state_dir);
   ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);

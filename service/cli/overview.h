@@ -28,6 +28,7 @@ struct Overview {
   Globals globals;  // how the command was called, for the commands in messages
   std::string state_dir;
   int64_t store_bytes = 0;
+  int64_t content_bytes = 0;                     // of large items that are not in the store yet
   int64_t used_bytes = 0;                        // without free pages
   int64_t daemon_pid = 0;                        // 0: no daemon
   std::string silent_at;                         // its address, if it does not answer

@@ -13,6 +13,7 @@
 #include "service/cli/node/disk_outlook.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/table.h"
+#include "service/ingest/content_dir.h"
 #include "service/query/run_report.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
@@ -244,6 +245,15 @@ std::string RunningText(const std::vector<const query::RunReport*>& live,
   return absl::StrCat("\n", table.ToString(terminal));
 }
 
+// The large items that are not in the store yet; usually none.
+std::string ContentText(const Overview& overview) {
+  if (overview.content_bytes == 0) return "";
+  const int64_t quota = overview.daemon ? overview.daemon->content_quota : 0;
+  return absl::StrCat("content ", BytesText(overview.content_bytes), " of large items",
+                      quota > 0 ? absl::StrCat(" of ", BytesText(quota)) : "", " in ",
+                      ingest::ContentDir::PathIn(overview.state_dir), "\n");
+}
+
 }  // namespace
 
 std::string OverviewText(const Overview& overview, const Terminal& terminal) {
@@ -252,6 +262,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
       "daemon  ", DaemonText(overview, terminal), "\n",  //
       "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
       BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
+      ContentText(overview),                                                                //
       "disk    ", DiskLineText(overview, terminal), "\n",                                   //
       "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n");
   if (const auto& daemon = overview.daemon) {

@@ -48,6 +48,7 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   if (about_.keep.keep_bytes < storage::KeepLimits::kUnlimited) {
     reply->set_keep_bytes(about_.keep.keep_bytes);
   }
+  reply->set_content_quota(about_.content_quota);
   for (const auto& [name, value] : now.counters) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

@@ -42,6 +42,7 @@ class ControlService final : public v1::Control::CallbackService {
     std::string started_by;  // systemd, slurm, rank, user
     int64_t start_time_us = 0;
     storage::KeepLimits keep;
+    int64_t content_quota = 0;
     std::string metrics_url;           // empty: metrics are not served
     std::function<Now()> now;          // thread-safe
     AddDestinationFn add_destination;  // thread-safe

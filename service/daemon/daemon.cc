@@ -153,6 +153,13 @@ absl::Status Daemon::MakeIngest() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
                    storage::StoreReader::Open(locked_dir_.dir));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
+  if (auto content = ingest::ContentDir::Open(locked_dir_.dir, config_.content_bytes, absl::Now());
+      content.ok()) {
+    content_ = *std::move(content);
+  } else {
+    spdlog::warn("large items must fit into the ranks' rings: {}",
+                 std::string(content.status().message()));
+  }
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
               .registry = &registry_,
@@ -164,6 +171,7 @@ absl::Status Daemon::MakeIngest() {
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
               .spool_dirs = spool_dirs_.get(),
+              .content = content_.get(),
               .state_dir = locked_dir_.dir};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   ingest::RankWatch::Options watch_options;
@@ -199,6 +207,7 @@ absl::Status Daemon::StartServer() {
       .started_by = StartedBy(),
       .start_time_us = start_time_us_,
       .keep = config_.keep,
+      .content_quota = content_ == nullptr ? 0 : config_.content_bytes,
       .metrics_url = metrics_ == nullptr ? "" : metrics_->url(),
       .now = [this] { return StatusNow(); },
       .add_destination =

@@ -116,6 +116,7 @@ class Daemon {
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
   std::unique_ptr<pipeline::RetentionLoop> retention_;
   std::unique_ptr<ingest::Attacher> attacher_;
+  std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;
   std::unique_ptr<ingest::RankWatch> watch_;
   std::unique_ptr<ingest::IngestService> ingest_;

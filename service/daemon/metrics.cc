@@ -238,6 +238,8 @@ std::vector<MetricFamily> FamiliesOf(const MetricValues& figures) {
   to.Histogram("ranklog_store_commit_seconds", "Duration of a commit, including its writes.",
                figures.commit_time);
   to.Gauge("ranklog_store_bytes", "Size of the store's files.", figures.monitor.store_bytes);
+  to.Gauge("ranklog_content_bytes", "Size of large items that are not in the store yet.",
+           figures.monitor.content_bytes);
   to.Gauge("ranklog_disk_size_bytes", "Size of the store's file system.",
            figures.monitor.disk_bytes);
   to.Gauge("ranklog_disk_free_bytes",

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "absl/strings/str_cat.h"
+#include "service/ingest/content_dir.h"
 #include "service/storage/store_file.h"
 
 namespace ranklog::daemon {
@@ -30,8 +31,10 @@ void Monitor::Sample(absl::Time steady_now, uint64_t rows) {
   view.store_bytes = StoreBytes(state_dir_);
   if (steady_now >= next_bytes_) {
     next_bytes_ = steady_now + kBytesInterval;
+    content_bytes_ = ingest::ContentDir::BytesIn(state_dir_);
     bytes_.Add(steady_now, static_cast<double>(view.store_bytes));
   }
+  view.content_bytes = content_bytes_;
   view.growth_per_second = bytes_.PerSecond();
   struct statvfs disk {};
   if (statvfs(state_dir_.c_str(), &disk) == 0) {

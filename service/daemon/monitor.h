@@ -22,6 +22,7 @@ class Monitor {
     double rows_per_second = 0;                // over the last ten seconds
     absl::optional<double> growth_per_second;  // bytes of the store's files; over ten minutes
     int64_t store_bytes = 0;                   // size of the store's files
+    int64_t content_bytes = 0;                 // of large items that are not in the store yet
     int64_t disk_bytes = 0;                    // size of the store's file system
     int64_t disk_free_bytes = 0;               // free space there for this user
     bool disk_writable = true;                 // has free space and is not mounted read-only
@@ -40,6 +41,7 @@ class Monitor {
   Rate rows_{absl::Seconds(10), absl::Seconds(1)};
   Rate bytes_{absl::Minutes(10), absl::Minutes(1)};
   absl::Time next_bytes_ = absl::InfinitePast();
+  int64_t content_bytes_ = 0;
 
   mutable absl::Mutex mutex_;
   View view_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/ingest/attach.h"
+#include "service/ingest/content_dir.h"
 #include "service/ingest/notice_board.h"
 #include "service/ingest/peer.h"
 #include "service/ingest/stream_registry.h"
@@ -59,6 +60,7 @@ struct IngestContext {
   std::function<absl::Time()> wall_clock = absl::Now;  // for timestamps in data
   NoticeBoard* notices = nullptr;                      // null: no notices are sent
   storage::SpoolDirs* spool_dirs = nullptr;            // null: no directories are remembered
+  const ContentDir* content = nullptr;                 // null: large items are not accepted
   std::string state_dir = "";                          // of the store; empty: not sent to ranks
 };
 

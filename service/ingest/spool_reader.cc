@@ -178,7 +178,7 @@ absl::StatusOr<absl::Span<const char>> SpoolReader::Record() {
   return absl::MakeConstSpan(window_.data() + (position_ - window_start_), header.bytes);
 }
 
-absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes) {
+absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes, const ContentDir* content) {
   Part part;
   const uint64_t start = position_;
   while (position_ < head_ && (position_ - start < max_bytes || part.empty())) {
@@ -197,7 +197,7 @@ absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes) {
           status = AddRow(*record, &part);
           break;
         case v1::RecordKind::kItem:
-          status = AddItem(*record, &part);
+          status = AddItem(*record, content, &part);
           break;
         default:
           status = Damaged(absl::StrCat("a record of kind ", static_cast<int>(header.kind)));
@@ -216,7 +216,7 @@ absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes) {
 uint64_t SpoolReader::FirstSeq() const {
   SpoolReader ahead = *this;
   while (true) {
-    const absl::StatusOr<Part> part = ahead.Next(1);
+    const absl::StatusOr<Part> part = ahead.Next(1, nullptr);
     if (!part.ok()) return 1;
     if (part->has_rows()) return part->batch.first;
     if (part->empty()) return rows_ + 1;
@@ -294,7 +294,8 @@ absl::Status SpoolReader::AddRow(absl::Span<const char> record, Part* part) {
   return absl::OkStatus();
 }
 
-absl::Status SpoolReader::AddItem(absl::Span<const char> record, Part* part) {
+absl::Status SpoolReader::AddItem(absl::Span<const char> record, const ContentDir* content,
+                                  Part* part) {
   v1::ItemRecord fixed;
   Cursor cursor(record);
   if (!cursor.Take(&fixed) || fixed.content_bytes > cursor.size()) {
@@ -310,7 +311,9 @@ absl::Status SpoolReader::AddItem(absl::Span<const char> record, Part* part) {
   item.set_seq(fixed.seq);
   item.set_after_row(fixed.after_row);
   item.set_time_us(UnixTime(fixed.ticks));
-  part->items.push_back(ToItemOrUnreadable(item));
+  std::vector<v1::Item> items = {std::move(item)};
+  for (std::string& file : ReadContent(content, &items)) part->files.push_back(std::move(file));
+  part->items.push_back(ToItemOrUnreadable(items.front()));
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/ingest/content_dir.h"
 #include "service/ingest/shape_bounds.h"
 #include "service/model/batch.h"
 #include "service/model/session.h"
@@ -33,6 +34,7 @@ class SpoolReader {
     std::vector<Shape> shapes;
     model::Batch batch;              // passes Validate(); no blocks: no rows
     std::vector<model::Item> items;  // each with the rows before it in `batch` or an earlier part
+    std::vector<std::string> files;  // of large items, to be removed once these are in the store
 
     bool has_rows() const { return !batch.blocks.empty(); }
     bool empty() const { return shapes.empty() && items.empty() && !has_rows(); }
@@ -62,7 +64,8 @@ class SpoolReader {
   //   kDataLoss           a record contradicts the layout; earlier parts are good, this is the end
   //   kResourceExhausted  the same, because the ring has more shapes or keys than a stream may have
   //   kInternal           the same, because the read failed
-  absl::StatusOr<Part> Next(size_t max_bytes);
+  // Large items are read from `content`; null: they have no content.
+  absl::StatusOr<Part> Next(size_t max_bytes, const ContentDir* content = nullptr);
 
  private:
   explicit SpoolReader(int fd) : fd_(fd) {}
@@ -72,7 +75,7 @@ class SpoolReader {
   absl::StatusOr<absl::Span<const char>> Record();
   absl::Status AddShape(absl::Span<const char> record, Part* part);
   absl::Status AddRow(absl::Span<const char> record, Part* part);
-  absl::Status AddItem(absl::Span<const char> record, Part* part);
+  absl::Status AddItem(absl::Span<const char> record, const ContentDir* content, Part* part);
   int64_t UnixTime(uint64_t ticks) const;
   absl::Status Damaged(const std::string& what) const;
 

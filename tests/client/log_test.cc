@@ -594,7 +594,7 @@ TEST_F(LogTest, LargeItemGetsALargerRing) {
   EXPECT_TRUE(run.Config({{"text", std::string(10000000, 'x')}}));
   EXPECT_TRUE(run.Log({{"loss", 2}}, 2));
   EXPECT_FALSE(run.Config({{"text", std::string(40000000, 'x')}}));
-  EXPECT_THAT(run.stats().last_error, HasSubstr("the limit is 32 MiB"));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("at most 32 MiB"));
   EXPECT_EQ(run.stats().updates_refused, 1u);
   std::vector<std::string> items;
   for (const std::string& path : RingPaths(dir_.path())) {

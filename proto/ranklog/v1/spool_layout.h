@@ -17,6 +17,10 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // must fit in one message.
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
+// The largest item that a rank may leave in a file. The daemon holds it several times while it reads
+// it, and SQLite stores at most 10^9 bytes in a row.
+inline constexpr uint64_t kMaxContentBytes = 256 << 20;
+
 inline constexpr uint64_t kSpoolMagic = 0x31474c4b4e4152ULL;  // the bytes "RANKLG1\0"
 inline constexpr uint32_t kSpoolVersion = 1;
 inline constexpr size_t kSpoolHeaderBytes = 4096;

@@ -140,6 +140,7 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
                                        one.last_error()};
   }
   if (reply.has_keep_for_us()) daemon.keep_for = absl::Microseconds(reply.keep_for_us());
+  daemon.content_quota = reply.content_quota();
   if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.stopped_runs.insert(reply.stopped_runs().begin(), reply.stopped_runs().end());
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());

@@ -40,6 +40,7 @@ struct DaemonStatus {
   };
   std::map<std::string, Destination> destinations;  // by kind
   absl::optional<absl::Duration> keep_for;          // nullopt: age removes nothing
+  int64_t content_quota = 0;                        // bytes; 0: no large items
   absl::optional<int64_t> keep_bytes;               // nullopt: size removes nothing
   std::map<int64_t, std::string> stopped_runs;      // errors by the run's id in the store
   std::map<std::string, uint64_t> counters;

@@ -289,6 +289,8 @@ absl::Status DrainUnreadSpools(const Globals& globals, const std::string& state_
   ingest::StreamRegistry registry([&wake] { wake.Notify(); });
   ingest::PeerTable peers;
   ingest::IngestCounters counters;
+  // Its quota is for ranks, which this command does not serve.
+  const auto content = ingest::ContentDir::Open(state_dir, /*quota=*/0, absl::Now());
   const ingest::IngestContext context{
       .store = &store,
       .attacher = &attacher,
@@ -298,7 +300,8 @@ absl::Status DrainUnreadSpools(const Globals& globals, const std::string& state_
       .credentials = ingest::IngestCredentials(&keys),
       .run_attached = [](int64_t) {},
       .run_changed = [&aggregate](int64_t run) { aggregate.Notify(run); },
-      .when_caught_up = [](auto then) { then(); }};
+      .when_caught_up = [](auto then) { then(); },
+      .content = content.ok() ? content->get() : nullptr};
   ingest::RankWatch::Options options;
   options.spool_dirs = SpoolDirs(state_dir);
   options.socket_path = SocketPath(globals.address);

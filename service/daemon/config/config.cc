@@ -214,6 +214,10 @@ void AddLimits(CLI::App& app, Config* config) {
   AddBytes(app, "--keep-bytes", &config->keep.keep_bytes,
            "if the store is larger, remove fully delivered runs at once, oldest first; 0: all of "
            "them; unlimited: no size limit. Undelivered runs are never removed");
+  AddBytes(app, "--content-bytes", &config->content_bytes,
+           "bytes of large items (above half of a rank's ring) that ranks may leave in "
+           "STATE_DIR/content until they are in the store; 0: none, they must fit into a ring; "
+           "unlimited: no limit");
 }
 
 void AddOutput(CLI::App& app, Config* config, Given* given) {

@@ -3,6 +3,7 @@
 #ifndef SERVICE_DAEMON_CONFIG_CONFIG_H_
 #define SERVICE_DAEMON_CONFIG_CONFIG_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Config {
   absl::Duration drain = absl::ZeroDuration();
   absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
+  int64_t content_bytes = int64_t{4} << 30;
   std::string log_level = "info";
   std::string log_format = "text";   // text or json
   absl::optional<int> metrics_port;  // nullopt: no metrics are served

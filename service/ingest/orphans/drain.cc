@@ -25,14 +25,15 @@ absl::Status StorePart(const SpoolReader::Part& part, int64_t stream, storage::S
 
 }  // namespace
 
-absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store) {
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const ContentDir* content) {
   // An older copy of the store lacks rows that the rank has freed. Store::Attach() counts them, but
   // nobody attaches this stream again.
   const uint64_t first = ring.FirstSeq();
   const auto skip_freed_rows = [&](storage::Store& open) { return open.SkipTo(stream, first - 1); };
   Drained drained;
   while (drained.damage.ok()) {
-    absl::StatusOr<SpoolReader::Part> part = ring.Next(kPartBytes);
+    absl::StatusOr<SpoolReader::Part> part = ring.Next(kPartBytes, content);
     if (!part.ok()) {
       drained.damage = part.status();
       break;
@@ -48,6 +49,7 @@ absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::S
     // and the ring is read again later.
     if (!stored.ok() && !absl::IsInvalidArgument(stored)) return stored;
     if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
+    if (stored.ok() && !part->files.empty()) content->Remove(part->files);
     drained.damage = std::move(stored);
   }
   RETURN_IF_ERROR(store.SubmitAndWait([&](storage::Store& open) -> absl::Status {

@@ -26,7 +26,8 @@ struct Drained {
 //
 // After either error the ring still holds the missing part. Read it again later, with a new
 // SpoolReader.
-absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store);
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const ContentDir* content);
 
 }  // namespace ranklog::ingest
 

@@ -78,7 +78,7 @@ bool Orphans::EndDead(const LiveStream& live, bool process_lives) {
     return true;
   }
   const Ending well = EndingOf(live, *ring);
-  absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store);
+  absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store, context_.content);
   if (absl::IsNotFound(drained.status())) return End(live, well);
   if (!drained.ok()) return false;
   ++context_.counters->orphans;

@@ -223,7 +223,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   attachment_ = attachment;
   // Closed before the attach was complete.
   if (done_) context_.registry->Detach(stream.key, attachment);
-  outgoing_.SetReply(ReplyTo(stream, destinations, context_.state_dir,
+  outgoing_.SetReply(ReplyTo(stream, destinations, context_.state_dir, context_.content,
                              /*send_descriptor=*/!live || live->ring == nullptr));
   // Notices that arrived since then are newer.
   outgoing_.AddOlderNotices(notices);
@@ -263,8 +263,14 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
 }
 
 absl::Status AttachSession::HandleItems(const v1::Items& message) {
+  std::vector<v1::Item> received = {message.item().begin(), message.item().end()};
+  std::vector<std::string> files = ReadContent(context_.content, &received);
+  size_t bytes = 0;
   std::vector<model::Item> items;
-  for (const v1::Item& item : message.item()) items.push_back(ToItemOrUnreadable(item));
+  for (const v1::Item& item : received) {
+    bytes += item.ByteSizeLong();
+    items.push_back(ToItemOrUnreadable(item));
+  }
   const auto unreadable = std::count_if(items.begin(), items.end(), [](const auto& item) {
     return item.kind == model::Item::Kind::kUnreadable;
   });
@@ -275,13 +281,14 @@ absl::Status AttachSession::HandleItems(const v1::Items& message) {
         ASSIGN_OR_RETURN(*durable, store.AppendItems(stream_, items));
         return absl::OkStatus();
       },
-      [this, durable] {
+      [this, durable, files = std::move(files)] {
+        if (!files.empty()) context_.content->Remove(files);
         context_.registry->SetDurable(key_, /*durable_seq=*/0, *durable);
         absl::MutexLock lock(&mutex_);
         outgoing_.SetDurable(/*seq=*/0, *durable);
         ContinueWriting();
       },
-      message.ByteSizeLong(), message.urgent());
+      bytes, message.urgent());
   return absl::OkStatus();
 }
 

@@ -6,7 +6,8 @@
 namespace ranklog::ingest {
 
 v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::string>& destinations,
-                       const std::string& state_dir, bool send_descriptor) {
+                       const std::string& state_dir, const ContentDir* content,
+                       bool send_descriptor) {
   v1::HelloReply reply;
   reply.set_durable_seq(stream.durable_seq);
   reply.set_durable_item(stream.durable_item);
@@ -14,6 +15,7 @@ v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::strin
   reply.set_daemon_version(RANKLOG_VERSION);
   reply.set_run_id(stream.run_id);
   reply.set_state_dir(ToUtf8(state_dir));
+  if (content != nullptr) *reply.mutable_content() = content->Place();
   if (stream.refused) {
     reply.add_destinations("local");
   } else {

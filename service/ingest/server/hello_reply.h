@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/content_dir.h"
 #include "service/model/run.h"
 
 namespace ranklog::ingest {
@@ -14,7 +15,8 @@ namespace ranklog::ingest {
 // `destinations` are the resolved ones of the stream's session. `send_descriptor` asks the rank to
 // pass its ring as a descriptor.
 v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::string>& destinations,
-                       const std::string& state_dir, bool send_descriptor);
+                       const std::string& state_dir, const ContentDir* content,
+                       bool send_descriptor);
 
 // Reports how the daemon classified the start that the stream belongs to; `stream.notice` has it.
 v1::Notice StartNotice(const model::Stream& stream);

@@ -49,7 +49,7 @@ class DrainTest : public ::testing::Test {
     EXPECT_OK(file);
     auto reader = SpoolReader::Open((*file)->fd());
     EXPECT_OK(reader);
-    return DrainRing(*reader, stream_, *store_);
+    return DrainRing(*reader, stream_, *store_, content_.get());
   }
   static RingImage TwoRows() {
     RingImage ring;
@@ -62,6 +62,8 @@ class DrainTest : public ::testing::Test {
   const TempDir dir_;
   FaultyVfs vfs_;
   std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<ContentDir> content_ =
+      ContentDir::Open(dir_.path(), /*quota=*/1 << 20, absl::Now()).value();
   int64_t stream_ = 0;
 };
 

@@ -17,7 +17,7 @@ model::Stream AttachedStream() {
 
 TEST(HelloReplyTest, ReplyHasPositionAndDestinations) {
   const v1::HelloReply reply =
-      ReplyTo(AttachedStream(), {"wandb", "local"}, "/state", /*send_descriptor=*/true);
+      ReplyTo(AttachedStream(), {"wandb", "local"}, "/state", nullptr, /*send_descriptor=*/true);
   EXPECT_EQ(reply.durable_seq(), 7u);
   EXPECT_EQ(reply.run_id(), "run1");
   EXPECT_EQ(reply.state_dir(), "/state");
@@ -28,7 +28,7 @@ TEST(HelloReplyTest, ReplyHasPositionAndDestinations) {
 TEST(HelloReplyTest, RefusedStreamIsOnlyLocal) {
   model::Stream stream = AttachedStream();
   stream.refused = true;
-  EXPECT_THAT(ReplyTo(stream, {"wandb"}, "", /*send_descriptor=*/false).destinations(),
+  EXPECT_THAT(ReplyTo(stream, {"wandb"}, "", nullptr, /*send_descriptor=*/false).destinations(),
               ElementsAre("local"));
 }
 
