@@ -108,6 +108,8 @@ absl::Status DaemonLife::Open() {
   peer->uid = geteuid();
   peer_ = std::move(peer);
   context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
+  ASSIGN_OR_RETURN(content_, ingest::ContentDir::Open(dir, int64_t{1} << 30, absl::Now()));
+  context_.content = content_.get();
   context_.credentials.usual_destination = [](const auto&) { return "wandb"; };
   context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
   context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };

@@ -78,6 +78,7 @@ class DaemonLife {
   std::unique_ptr<pipeline::RetentionLoop> retention_;  // null: nothing is removed
   std::unique_ptr<ingest::Attacher> attacher_;
   std::unique_ptr<storage::StoreReader> reader_;
+  std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;
   std::unique_ptr<ingest::Orphans> orphans_;
   std::vector<std::shared_ptr<Link>> links_;

@@ -210,5 +210,12 @@ plant(run_aggregator.cc merged_not_counted
 plant(retention.cc undelivered_run_removed
   "\" AND \", kIsDelivered,"
   "\" AND \", @BUG@ ? \"1\" : kIsDelivered,")
+plant(server/attach_session.cc content_removed_before_commit
+  "std::vector<std::string> files = ReadContent(context_.content, &received);"
+  "std::vector<std::string> files = ReadContent(context_.content, &received);
+  if (@BUG@) context_.content->Remove(files);")
+plant(orphans/drain.cc dead_rings_content_skipped
+  "ring.Next(kPartBytes, content)"
+  "ring.Next(kPartBytes, @BUG@ ? nullptr : content)")
 
 file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

@@ -1,5 +1,7 @@
 #include "tests/simulation/rank.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/content_files.h"
 #include "client/ring/ring.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/simulation/number.h"
@@ -226,7 +229,21 @@ void Rank::Configure(bool last) {
     field->set_key(logged.key);
     field->mutable_value()->set_integer(logged.value);
   }
-  if (sender.ring.writer.WriteItem(item.SerializeAsString()) == internal::WriteResult::kTaken) {
+  std::string content = item.SerializeAsString();
+  struct stat dir {};
+  if (stat(options_.content_dir.c_str(), &dir) == 0 && world_.Chance(0.2)) {
+    v1::ContentPlace place;
+    place.set_dir(options_.content_dir);
+    place.set_device(dir.st_dev);
+    place.set_inode(dir.st_ino);
+    place.set_quota(1 << 30);
+    auto file = internal::WriteContentFile(place, content);
+    if (!file.ok()) std::abort();
+    item.Clear();
+    *item.mutable_file() = *std::move(file);
+    content = item.SerializeAsString();
+  }
+  if (sender.ring.writer.WriteItem(content) == internal::WriteResult::kTaken) {
     record.items.push_back(std::move(logged));
   } else {
     sender.ring.spool->header()->lost_items.fetch_add(1);

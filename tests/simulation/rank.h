@@ -48,6 +48,7 @@ struct RankOptions {
   std::vector<std::string> rank_statistic_rules;
   int64_t equal_until = 0;  // below this step, all ranks log the same shared number
   std::string spool_dir;
+  std::string content_dir;  // the daemon's
   const WallClock* wall_clock = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "service/ingest/content_dir.h"
 #include "tests/simulation/simulated_node.h"
 
 namespace ranklog::simulation {
@@ -23,6 +24,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.must_continue |= start_ > 0 && !options_.must_not_continue;
   rank.first_step = step;
   rank.spool_dir = options_.dir + "/spool";
+  rank.content_dir = ingest::ContentDir::PathIn(options_.dir + "/state");
   rank.wall_clock = &wall_clock_;
   if (process > 1) {
     world_.Note("rank ", rank.rank, " begins anew at step ", step);

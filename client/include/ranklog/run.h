@@ -210,6 +210,8 @@ class RANKLOG_EXPORT Run {
   // Log() set a metric, the last value counts. A value that is set while a step is open counts as
   // set at the end of that step. Values of the rank whose rows are the run's rows (rank 0 under
   // kMain) take precedence over those of other ranks.
+  // One that is too large for the spool is written to a file of the daemon's state directory by the
+  // calling thread. The call then takes some 3 ms per MB. At most 256 MiB.
   //   false  not accepted; see stats().last_error
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;
