@@ -61,9 +61,10 @@ std::map<std::string, std::string> Destination::SettingsOf(
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : given) {
     const bool is_variable = absl::StartsWith(name, VariableOf(""));
-    const auto known = std::find_if(names.begin(), names.end(), [&](const std::string& one) {
-      return is_variable ? VariableOf(one) == name : one == name;
-    });
+    const auto known =
+        std::find_if(names.begin(), names.end(), [&, &given_name = name](const std::string& one) {
+          return (is_variable ? VariableOf(one) : one) == given_name;
+        });
     if (known != names.end()) {
       // Capital letters come first in the order of the map, so a name replaces its variable.
       settings[*known] = std::string(absl::StripAsciiWhitespace(value));
