@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/settings/destination_variables.h"
 #include "ranklog/v1/places.h"
 
 namespace ranklog::internal {
@@ -154,8 +155,15 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
   return pointers;
 }
 
-// Without the credentials, which come with the Hello: a process's environment can be read in /proc,
-// and its children inherit it.
+// Secrets come with the Hello, not so: a process's environment can be read in /proc, its children
+// inherit it, and the daemon would use it for other jobs.
+bool IsSecret(const Settings& settings, const std::string& variable) {
+  const auto of = [&](const std::string& destination) { return IsSecretOf(destination, variable); };
+  return settings.credentials.count(variable) != 0 ||
+         std::any_of(std::begin(kUsualDestinations), std::end(kUsualDestinations), of) ||
+         std::any_of(settings.destinations.begin(), settings.destinations.end(), of);
+}
+
 std::vector<std::string> DaemonEnvironment(const Settings& settings,
                                            const std::string& former_state_dir) {
   std::vector<std::string> variables = {kStartedByRank};
@@ -163,7 +171,7 @@ std::vector<std::string> DaemonEnvironment(const Settings& settings,
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const absl::string_view text(*variable);
     const bool inherited =
-        settings.credentials.count(std::string(text.substr(0, text.find('=')))) == 0 &&
+        !IsSecret(settings, std::string(text.substr(0, text.find('=')))) &&
         std::none_of(std::begin(kNotInherited), std::end(kNotInherited),
                      [&](const char* prefix) { return absl::StartsWith(text, prefix); });
     if (inherited) variables.emplace_back(*variable);

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/keys.h"
 #include "client/base/short_name.h"
@@ -91,13 +91,9 @@ std::string ProgramPath() {
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
-bool HasCredential(const Settings& settings, const std::string& destination) {
-  const std::string prefix = VariablePrefix(destination);
-  return std::any_of(settings.credentials.begin(), settings.credentials.end(),
-                     [&](const auto& credential) {
-                       return absl::StartsWith(credential.first, prefix) &&
-                              absl::EndsWith(credential.first, "KEY") && !credential.second.empty();
-                     });
+bool HasKey(const Settings& settings, const std::string& destination) {
+  const auto key = settings.credentials.find(VariablePrefix(destination) + "API_KEY");
+  return key != settings.credentials.end() && !key->second.empty();
 }
 
 void AddDestinations(const Settings& settings, v1::RunSettings* run) {
@@ -105,7 +101,7 @@ void AddDestinations(const Settings& settings, v1::RunSettings* run) {
   std::vector<std::string> names = settings.destinations;
   for (const char* usual : kUsualDestinations) {
     // A daemon that finds only the ring never gets the key.
-    if (!chosen.empty() || !HasCredential(settings, usual)) continue;
+    if (!chosen.empty() || !HasKey(settings, usual)) continue;
     chosen.insert(usual);
     names.emplace_back(usual);
   }
@@ -128,8 +124,12 @@ Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
   for (auto& [name, value] : settings.credentials)
     value = Trimmed(value);  // secrets' files end with \n
-  // Those that the program named.
-  for (const std::string& name : settings.destinations) ReadVariablesOf(name, &settings);
+  // Those that only the program named; FromEnvironment() reads those of the usual ones.
+  for (const std::string& name : settings.destinations) {
+    const bool is_usual = std::find(std::begin(kUsualDestinations), std::end(kUsualDestinations),
+                                    name) != std::end(kUsualDestinations);
+    if (!is_usual) ReadVariablesOf(name, &settings);
+  }
   SeparateSecrets(&settings);
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);

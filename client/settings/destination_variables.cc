@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -11,17 +13,24 @@
 #include "client/base/keys.h"
 #include "client/settings/environment.h"
 #include "client/settings/setting_table.h"
-#include "client/settings/validate.h"
 #include "ranklog/v1/base_url.h"
 
 namespace ranklog::internal {
 namespace {
 
 // Names of users count too: an account is nobody else's business.
-bool MayBeSecret(absl::string_view variable) {
+bool MayBeSecret(std::string name) {
   constexpr const char* kWords[] = {"KEY", "TOKEN", "PASS", "SECRET", "CREDENTIAL", "USER"};
+  absl::AsciiStrToUpper(&name);
   return std::any_of(std::begin(kWords), std::end(kWords),
-                     [&](const char* word) { return absl::StrContains(variable, word); });
+                     [&](const char* word) { return absl::StrContains(name, word); });
+}
+
+bool NamesPlace(absl::string_view variable) {
+  constexpr const char* kEnds[] = {"_URL",  "_URI",      "_HOST", "_PORT",
+                                   "_NAME", "_DATABASE", "_TABLE"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [&](const char* end) { return absl::EndsWith(variable, end); });
 }
 
 template <typename T>
@@ -65,41 +74,41 @@ size_t DestinationSettingsBytes(const Settings& settings) {
   return bytes;
 }
 
+bool IsSecretOf(std::string_view destination, std::string_view variable) {
+  const std::string prefix = VariablePrefix(destination);
+  return variable.substr(0, prefix.size()) == prefix && MayBeSecret(std::string(variable));
+}
+
 void ReadVariablesOf(const std::string& destination, Settings* settings) {
   const std::string prefix = VariablePrefix(destination);
-  size_t bytes = DestinationSettingsBytes(*settings);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const absl::string_view text(*entry);
     if (!absl::StartsWith(text, prefix)) continue;
     const std::string name(text.substr(0, text.find('=')));
-    if (IsReadElsewhere(name)) continue;
+    const bool is_secret = MayBeSecret(name);
+    if (IsReadElsewhere(name) || (!is_secret && !NamesPlace(name))) continue;
     std::optional<std::string> value = Variable(name.c_str());
     if (!value) continue;
-    if (MayBeSecret(name)) {
-      settings->credentials.emplace(name, *std::move(value));
-      continue;
-    }
-    if (!TextError(name, kMaxDestinationValue).empty() ||
-        !TextError(*value, kMaxDestinationValue).empty() ||
-        bytes + name.size() + value->size() > kMaxDestinationSettings) {
-      continue;
-    }
-    bytes += name.size() + value->size();
-    settings->destination_settings[destination].emplace(name, *std::move(value));
+    auto& where = is_secret ? settings->credentials : settings->destination_settings[destination];
+    where.emplace(name, *std::move(value));
   }
 }
 
 void SeparateSecrets(Settings* settings) {
   for (auto& [kind, members] : settings->destination_settings) {
-    for (auto& [name, value] : members) {
+    const std::string prefix = VariablePrefix(kind);
+    for (auto member = members.begin(); member != members.end();) {
+      auto& [name, value] = *member;
       value = Trimmed(value);
-      if (!IsUrl(name, value)) continue;
-      std::string plain = v1::WithoutUser(value);
-      if (plain == value) continue;
-      const std::string prefix = VariablePrefix(kind);
-      const std::string variable =
-          absl::StartsWith(name, prefix) ? name : absl::StrCat(prefix, absl::AsciiStrToUpper(name));
-      settings->credentials.emplace(variable, std::exchange(value, std::move(plain)));
+      std::string plain = IsUrl(name, value) ? v1::WithoutUser(value) : value;
+      const bool is_secret = MayBeSecret(name);
+      if (is_secret || plain != value) {
+        const bool is_variable = absl::StartsWith(name, prefix);
+        settings->credentials.emplace(
+            is_variable ? name : absl::StrCat(prefix, absl::AsciiStrToUpper(name)),
+            std::exchange(value, std::move(plain)));
+      }
+      member = is_secret ? members.erase(member) : std::next(member);
     }
   }
 }

@@ -22,19 +22,25 @@ bool IsDestinationName(std::string_view name);
 std::string VariablePrefix(std::string_view destination);
 
 // Limits that keep the Hello well below its space in the ring: bytes of a value, and of all names
-// and values of destination_settings.
+// and values of destination_settings, and destinations.
 inline constexpr size_t kMaxDestinationValue = 1024;
 inline constexpr size_t kMaxDestinationSettings = 8 << 10;
+inline constexpr size_t kMaxDestinations = 16;
 
 // Bytes of all names and values.
 size_t DestinationSettingsBytes(const Settings& settings);
 
-// Adds the destination's variables, except those that other settings read: to credentials if the
-// name suggests a secret or a user, else to destination_settings. Does not replace an entry. Leaves
-// out what exceeds the limits or is not UTF-8.
+// Whether a variable is of this destination and its name suggests a secret or a user.
+bool IsSecretOf(std::string_view destination, std::string_view variable);
+
+// Adds variables of the destination, except those that other settings read: those that suggest a
+// secret or a user to credentials, those that name a place (_URL, _URI, _HOST, _PORT, _NAME,
+// _DATABASE, _TABLE) to destination_settings. All others may be secrets too, and no destination
+// needs them. Does not replace an entry.
 void ReadVariablesOf(const std::string& destination, Settings* settings);
 
-// Moves users and passwords in URLs to credentials, and removes white space around values.
+// Moves users and passwords in URLs, and settings with the name of a secret, to credentials.
+// Removes white space around values.
 void SeparateSecrets(Settings* settings);
 
 }  // namespace ranklog::internal

@@ -96,7 +96,7 @@ void CheckTexts(const Settings& settings, Errors* errors) {
   if (internal::DestinationSettingsBytes(settings) > internal::kMaxDestinationSettings) {
     errors->push_back(absl::StrCat("the settings of destinations have more than ",
                                    internal::kMaxDestinationSettings,
-                                   " bytes; Init() leaves out the last ones"));
+                                   " bytes; Init() leaves some out"));
   }
   for (const auto& [name, value] : settings.credentials) {
     const std::string why = internal::TextError(name, kMaxCredentialBytes);
@@ -242,6 +242,7 @@ Settings internal::Repair(Settings settings) {
   if (std::erase_if(destinations, is_no_name) > 0 && destinations.empty()) destinations = {"local"};
   std::set<std::string> seen;
   std::erase_if(destinations, [&](const std::string& item) { return !seen.insert(item).second; });
+  if (destinations.size() > kMaxDestinations) destinations.resize(kMaxDestinations);
   settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
   ForEachNumberSetting([&](const auto& number) {
     settings.*number.member = std::clamp(settings.*number.member, number.least, number.most);
@@ -262,6 +263,11 @@ std::vector<std::string> Settings::Validate() const {
     const std::string& value = this->*text.member;
     if (text.choices.empty() || value.empty()) continue;
     CheckOneOf(text.name, value, text.choices, "leaves it unset", &errors);
+  }
+  if (destinations.size() > internal::kMaxDestinations) {
+    errors.push_back(absl::StrCat("there are ", destinations.size(),
+                                  " destinations; Init() uses the first ",
+                                  internal::kMaxDestinations));
   }
   const bool any_name =
       std::any_of(destinations.begin(), destinations.end(), internal::IsDestinationName);

@@ -221,7 +221,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Send(const HttpRequest& request) {
   if (cancelled_.load(std::memory_order_relaxed)) {
     return absl::CancelledError("the transport is shut down");
   }
-  if (!request.gzip) {
+  if (!request.gzip || request.file.has_value()) {
     RETURN_IF_ERROR(Prepare(request, request.body));
     return Perform(request);
   }
@@ -253,7 +253,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     }
     handle_->Append(absl::StrCat(name, ": ", value));
   }
-  if (request.gzip) handle_->Append("Content-Encoding: gzip");
+  if (request.gzip && !request.file) handle_->Append("Content-Encoding: gzip");
 
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -13,7 +13,9 @@ namespace ranklog::deliver {
 
 Outcome Classify(const absl::StatusOr<HttpResponse>& answer) {
   if (!answer.ok()) {
-    return absl::IsFailedPrecondition(answer.status()) ? Outcome::kBlocked : Outcome::kLater;
+    const bool person =
+        absl::IsFailedPrecondition(answer.status()) || absl::IsDataLoss(answer.status());
+    return person ? Outcome::kBlocked : Outcome::kLater;
   }
   const int code = answer->code;
   if (code >= 200 && code <= 300) return Outcome::kAccepted;

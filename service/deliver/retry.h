@@ -27,7 +27,8 @@ enum class Outcome {
 //   kAccepted  200 to 300; a proxy may answer so too, so check the body
 //   kRefused   400, 422
 //   kTooLarge  413
-//   kBlocked   other redirects, 401, 403, 404, 409, 410, 501; kFailedPrecondition of a transport
+//   kBlocked   other redirects, 401, 403, 404, 409, 410, 501; kFailedPrecondition and kDataLoss of
+//              a transport
 //   kLater     everything else, without a limit on retries
 Outcome Classify(const absl::StatusOr<HttpResponse>& answer);
 

@@ -273,6 +273,15 @@ class Store {
 
   absl::StatusOr<Known*> Find(Owner owner, int64_t id);
   absl::Status AppendItem(int64_t run, int64_t stream, model::Item item);
+  // An earlier item whose keys a later one sets again. `document` has its other keys; empty: none.
+  struct ReplacedItem {
+    int64_t id;
+    std::string document;
+  };
+  // If items of several streams alternate, they are not merged. This takes the keys that `item` sets
+  // from earlier items of its stream, so that their number is bounded by that of the keys.
+  absl::StatusOr<std::vector<ReplacedItem>> TakeReplacedKeys(int64_t run, int64_t stream,
+                                                             model::Item* item);
   static absl::Status CheckFits(const model::Batch& batch, const Known& known);
   static absl::Status CheckShapes(const model::Batch& batch, const Known& known);
   absl::Status Define(Owner owner, int64_t id, uint32_t shape, absl::Span<const std::string> keys);

@@ -18,6 +18,9 @@ using model::StreamState;
 
 // A larger config or summary is not merged, because each merge writes it again.
 constexpr size_t kMaxMergedBytes = 64 << 10;
+// Items among which those of a stream are looked for whose keys a new one sets again: bounds the
+// time. Ranks with up to this many keys together keep one item per key at most.
+constexpr int64_t kReplacedAmong = 1024;
 
 }  // namespace
 
@@ -131,14 +134,51 @@ absl::Status Store::AppendItem(int64_t run, int64_t stream, model::Item item) {
     }
     RETURN_IF_ERROR(last.status());
   }
-  if (merged == 0) document = EncodeItem(item);
-  // Before the other is deleted, so that the id is new: destinations remember ids.
+  std::vector<ReplacedItem> replaced;
+  if (merged == 0) {
+    ASSIGN_OR_RETURN(replaced, TakeReplacedKeys(run, stream, &item));
+    document = EncodeItem(item);
+  } else {
+    replaced = {{merged, ""}};
+  }
+  // Before others are deleted, so that the id is new: destinations remember ids.
   RETURN_IF_ERROR(
       Write("INSERT INTO item(run, stream, seq, count, after_row, time_us, kind, data) "
             "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             {run, stream, item.seq, item.count, item.after_row, item.time_us, kind,
              Parameter::Blob(document)}));
-  return merged == 0 ? absl::OkStatus() : Write("DELETE FROM item WHERE id = ?1", {merged});
+  for (const ReplacedItem& old : replaced) {
+    RETURN_IF_ERROR(old.document.empty() ? Write("DELETE FROM item WHERE id = ?1", {old.id})
+                                         : Write("UPDATE item SET data = ?2 WHERE id = ?1",
+                                                 {old.id, Parameter::Blob(old.document)}));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys(int64_t run,
+                                                                         int64_t stream,
+                                                                         model::Item* item) {
+  const auto kind = static_cast<int64_t>(item->kind);
+  std::vector<ReplacedItem> replaced;
+  if (item->kind == model::Item::Kind::kMetric) return replaced;
+  Query earlier = writer_.Select(
+      "SELECT id, count, data FROM (SELECT * FROM item WHERE run = ?1 AND kind = ?2 "
+      "ORDER BY id DESC LIMIT ?3) WHERE stream = ?4 AND length(data) <= ?5",
+      {run, kind, kReplacedAmong, stream, static_cast<int64_t>(kMaxMergedBytes)});
+  while (earlier.Next()) {
+    absl::StatusOr<model::Item> old = DecodeItem(kind, earlier.Bytes(2));
+    if (!old.ok()) continue;  // damaged, which readers report
+    const size_t keys = old->object.size();
+    for (const auto& [key, value] : item->object.items()) {
+      old->object.erase(key);
+      old->before_steps.erase(key);
+    }
+    if (old->object.size() == keys) continue;
+    if (old->object.empty()) item->count += earlier.Unsigned(1);
+    replaced.push_back({earlier.Integer(0), old->object.empty() ? "" : EncodeItem(*old)});
+  }
+  RETURN_IF_ERROR(earlier.status());
+  return replaced;
 }
 
 absl::Status Store::SkipItemsTo(int64_t stream, uint64_t seq) {

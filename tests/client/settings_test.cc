@@ -147,6 +147,7 @@ TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   EXPECT_EQ(settings.project, "gpt");
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
   EXPECT_THAT(Destinations(From({{"WANDB_API_KEY", " \n"}})), IsEmpty());
+  EXPECT_THAT(Destinations(From({{"WANDB_ENCRYPTION_KEY", "k"}})), IsEmpty());
   Settings set;  // set by the program
   set.credentials["WANDB_API_KEY"] = "read from a file\n";
   set.destination_settings["wandb"]["base_url"] = "https://host\n";
@@ -173,11 +174,35 @@ TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
   std::map<std::string, std::string> with_list = variables;
   with_list["RANKLOG_DESTINATIONS"] = "pigeon";
   settings = From(with_list);
-  const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP", "north"}};
+  const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP_URL", "north"}};
   EXPECT_THAT(settings.destination_settings,
               ElementsAre(Pair("pigeon", pigeon), Pair("wandb", wandb)));
   EXPECT_EQ(settings.credentials.at("PIGEON_TOKEN"), "t");
   EXPECT_THAT(Destinations(settings), ElementsAre("pigeon"));
+}
+
+// The spool and the store keep settings.
+TEST_F(SettingsTest, SecretSettingIsCredential) {
+  Settings settings;
+  settings.destination_settings["pigeon"] = {{"api_key", "secret"}, {"coop", "north"}};
+  settings = internal::Resolve(internal::Repair(settings));
+  EXPECT_THAT(settings.destination_settings.at("pigeon"), ElementsAre(Pair("coop", "north")));
+  EXPECT_EQ(settings.credentials.at("PIGEON_API_KEY"), "secret");
+}
+
+// Otherwise the run would go to the public server.
+TEST_F(SettingsTest, UrlIsKeptBeforeOtherSettings) {
+  std::map<std::string, std::string> variables = {{"WANDB_BASE_URL", "http://own\xff"}};
+  for (int i = 0; i < 9; ++i) {
+    variables["WANDB_A" + std::to_string(i) + "_URL"] = std::string(1000, 'x');
+  }
+  Settings settings = From(variables);
+  EXPECT_THAT(settings.Validate(), Contains(HasSubstr("WANDB_BASE_URL of wandb is not UTF-8")));
+  EXPECT_EQ(internal::Repair(settings).destination_settings.at("wandb").at("WANDB_BASE_URL"),
+            "http://own?");
+  settings.destination_settings["wandb"]["base_url"] = "http://of the program";
+  EXPECT_EQ(internal::Repair(settings).destination_settings.at("wandb").at("base_url"),
+            "http://of the program");
 }
 
 TEST_F(SettingsTest, DestinationSettingsHaveLimits) {
@@ -192,6 +217,11 @@ TEST_F(SettingsTest, DestinationSettingsHaveLimits) {
   }
   EXPECT_THAT(settings.Validate(), Contains(HasSubstr("more than 8192 bytes")));
   EXPECT_THAT(internal::Repair(settings).Validate(), IsEmpty());
+  settings = Settings();
+  for (int i = 0; i < 20; ++i) settings.destinations.push_back("d" + std::to_string(i));
+  EXPECT_THAT(settings.Validate(), ElementsAre("there are 20 destinations; Init() uses the first "
+                                               "16"));
+  EXPECT_THAT(internal::Repair(settings).destinations, SizeIs(16));
 }
 
 // Otherwise the password would be stored and printed.

@@ -53,11 +53,20 @@ plant(store_streams.cc durable_item_not_stored
   "if (last == durable) return durable;"
   "if (last == durable || @BUG@) return last;")
 plant(store_streams.cc merged_item_keeps_its_id
-  "return merged == 0 ? absl::OkStatus() : Write(\"DELETE FROM item WHERE id = ?1\", {merged});"
-  "if (merged == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(Write(\"DELETE FROM item WHERE id = ?1\", {merged}));
-  if (!@BUG@) return absl::OkStatus();
-  return Write(\"UPDATE item SET id = ?1 WHERE id = (SELECT max(id) FROM item)\", {merged});")
+  "  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys"
+  "  if (@BUG@ && merged != 0) {
+    return Write(\"UPDATE item SET id = ?1 WHERE id = (SELECT max(id) FROM item)\", {merged});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys")
+plant(store_streams.cc replaced_item_loses_other_keys
+  "replaced.push_back({earlier.Integer(0), old->object.empty() ? "
+  "replaced.push_back({earlier.Integer(0), @BUG@ || old->object.empty() ? ")
 plant(store_streams.cc item_merged_across_streams
   "if (last.Next() && last.Integer(1) == stream && "
   "if (last.Next() && (@BUG@ || last.Integer(1) == stream) && ")
@@ -136,9 +145,9 @@ plant(live_run.cc aggregated_seq_not_stored
   "store.SetAggregated(stream.stream, {"
   "@BUG@ && !close ? absl::OkStatus() : store.SetAggregated(stream.stream, {")
 plant(retry.cc silence_taken_for_refusal
-  "return absl::IsFailedPrecondition(answer.status())"
+  "return person ? Outcome::kBlocked"
   "if (@BUG@ && absl::IsDeadlineExceeded(answer.status())) return Outcome::kRefused;
-    return absl::IsFailedPrecondition(answer.status())")
+    return person ? Outcome::kBlocked")
 plant(strategy.cc nodes_share_a_run
   "assignment.local_only = first_rank != 0;"
   "assignment.local_only = first_rank != 0 && !@BUG@;")

@@ -209,9 +209,11 @@ class RANKLOG_EXPORT Run {
   // Merges the fields into the run's config or summary, by top-level key. If both Summary() and
   // Log() set a metric, the last value counts. A value that is set while a step is open counts as
   // set at the end of that step. Values of the rank whose rows are the run's rows (rank 0 under
-  // kMain) take precedence over those of other ranks.
-  // One that is too large for the spool is written to a file of the daemon's state directory by the
-  // calling thread. The call then takes some 3 ms per MB. At most 256 MiB.
+  // kMain) take precedence over those of other ranks. If several threads set the same key, the value
+  // counts that reaches the daemon last. That is the last one if a daemon is there and
+  // `flush_interval` lies between the calls.
+  // A call that is too large for the spool writes to a file of the daemon's state directory, which
+  // takes some 3 ms per MB. At most 256 MiB.
   //   false  not accepted; see stats().last_error
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;

@@ -11,7 +11,7 @@
 
 namespace ranklog::v1 {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // The largest gRPC message in both directions. A row may fill half a ring (kMaxRingBytes / 2), and
 // must fit in one message.

@@ -234,11 +234,15 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
   std::vector<Finding> findings;
   for (const auto& destination : deliver::AllDestinations()) {
+    // A wrong address is reported as it was given.
+    const auto server = [&](const model::RunSettings& settings) {
+      return destination->ServerOf(settings).value_or(destination->AddressOf(settings));
+    };
     std::set<std::string> urls;
     for (const query::RunReport& report : runs) {
       for (const query::DestinationReport& to : report.destinations) {
         if (to.kind != destination->kind() || !IsOpen(report, to)) continue;
-        urls.insert(destination->AddressOf(report.run.settings));
+        urls.insert(server(report.run.settings));
       }
     }
     const auto account = [&](const std::string& url) {
@@ -248,7 +252,7 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
     model::RunSettings settings;
     settings.destination_settings[destination->kind()][setting] =
         v1::WithoutUser(EnvironmentVariable(destination->VariableOf(setting).c_str()));
-    const std::string usual = destination->AddressOf(settings);
+    const std::string usual = server(settings);
     // An unusable key is reported too.
     if (!usual.empty() && !absl::IsNotFound(keys.Find("", account(usual)).status())) {
       urls.insert(usual);

@@ -27,7 +27,7 @@ v1::Hello ValidHello() {
 TEST(ConvertTest, ToSessionRejectsInvalidHello) {
   EXPECT_OK(ToSession(ValidHello()));
   v1::Hello hello = ValidHello();
-  hello.set_protocol(2);
+  hello.set_protocol(v1::kProtocolVersion + 1);
   EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kFailedPrecondition));
   hello = ValidHello();
   hello.mutable_stream()->set_rank(5);

@@ -334,6 +334,41 @@ TEST_F(StoreTest, DropsResentItemsAndRefusesGaps) {
   EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 3u);
 }
 
+// Two ranks that set their values in turn, for days.
+TEST_F(StoreTest, AlternatingItemsAreBoundedByTheirKeys) {
+  int64_t run = 0, one = 0, two = 0;
+  Do([&] {
+    const model::Stream stream = Attach(0, 7);
+    run = stream.run;
+    one = stream.id;
+    two = Attach(0, 8).id;
+  });
+  const auto append = [&](int64_t stream, const model::Json& object) {
+    const model::Item item = {.kind = model::Item::Kind::kSummary, .object = object};
+    Do([&] { EXPECT_OK(testing::AppendItem(*store_, stream, item)); });
+  };
+  append(one, {{"best", 0}, {"only", "first"}});
+  for (int i = 1; i <= 50; ++i) {
+    append(two, {{"best", -i}});
+    append(one, {{"best", i}});
+    append(two, {{"loss", -i}});
+    append(one, {{"loss", i}});
+  }
+  ASSERT_OK_AND_ASSIGN(const auto items, reader_->Items(run, 0));
+  EXPECT_THAT(items, SizeIs(::testing::Le(5u)));
+  std::map<int64_t, model::Json> last;
+  std::map<int64_t, uint64_t> calls;
+  for (const model::StoredItem& stored : items) {
+    calls[stored.stream] += stored.item.count;
+    for (const auto& [key, value] : stored.item.object.items()) last[stored.stream][key] = value;
+  }
+  EXPECT_EQ(last[one], (model::Json{{"best", 50}, {"only", "first"}, {"loss", 50}}));
+  EXPECT_EQ(last[two], (model::Json{{"best", -50}, {"loss", -50}}));
+  EXPECT_EQ(calls[one], 101u);
+  EXPECT_EQ(calls[two], 100u);
+  EXPECT_EQ(items.back().item.object, (model::Json{{"loss", 50}}));
+}
+
 TEST_F(StoreTest, MergesConsecutiveSummariesUnderANewId) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
@@ -361,7 +396,8 @@ TEST_F(StoreTest, MergesConsecutiveSummariesUnderANewId) {
   EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 4u);
 }
 
-// Else a value of the other stream would win or lose against one that came before or after it.
+// Else a value of the other stream would win or lose against one that came before or after it. But a
+// value that its stream has set again is not kept.
 TEST_F(StoreTest, DoesNotMergeAcrossAnotherStreamsItem) {
   const auto config = [](int value) { return model::Item{.object = {{"k", value}}}; };
   int64_t run = 0;
@@ -372,7 +408,10 @@ TEST_F(StoreTest, DoesNotMergeAcrossAnotherStreamsItem) {
     EXPECT_OK(testing::AppendItem(*store_, other.id, config(2)));
     EXPECT_OK(testing::AppendItem(*store_, one.id, config(3)));
   });
-  EXPECT_THAT(reader_->Items(run, 0), IsOkAndHolds(SizeIs(3)));
+  ASSERT_OK_AND_ASSIGN(const auto items, reader_->Items(run, 0));
+  ASSERT_THAT(items, SizeIs(2));
+  EXPECT_EQ(items[0].item.object, (model::Json{{"k", 2}}));
+  EXPECT_EQ(items[1].item.object, (model::Json{{"k", 3}}));
 }
 
 TEST_F(StoreTest, LargeConfigIsNotMerged) {
