@@ -362,7 +362,7 @@ TEST_F(StoreTest, AlternatingItemsAreBoundedByTheirKeys) {
     calls[stored.stream] += stored.item.count;
     for (const auto& [key, value] : stored.item.object.items()) last[stored.stream][key] = value;
   }
-  EXPECT_EQ(last[one], (model::Json{{"best", 50}, {"only", "first"}, {"loss", 50}}));
+  EXPECT_EQ(last[one], (model::Json{{"only", "first"}, {"best", 50}, {"loss", 50}}));
   EXPECT_EQ(last[two], (model::Json{{"best", -50}, {"loss", -50}}));
   EXPECT_EQ(calls[one], 101u);
   EXPECT_EQ(calls[two], 100u);
