@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -87,9 +88,10 @@ TEST_F(OtherVersionTest, RefusalNamesBothVersionsAndRemedy) {
 
 TEST_F(OtherVersionTest, RingWaitsForMatchingDaemonVersion) {
   const std::string ring = LeaveRing();
-  for (const size_t at : {kProtocolAt, kLayoutAt}) {
+  for (const auto& [at, version] :
+       {std::pair(kProtocolAt, v1::kProtocolVersion), std::pair(kLayoutAt, v1::kSpoolVersion)}) {
     SCOPED_TRACE(at);
-    Write(ring, at, 2);
+    Write(ring, at, static_cast<char>(version + 1));
     node_.Start();
     EXPECT_TRUE(WaitFor([&] { return node_.Counter("ingest.left_rings") == 1; }));
     EXPECT_TRUE(std::filesystem::exists(ring));
@@ -99,7 +101,7 @@ TEST_F(OtherVersionTest, RingWaitsForMatchingDaemonVersion) {
     EXPECT_THAT(doctor.output, HasSubstr(std::filesystem::path(ring).filename().string()));
     EXPECT_THAT(doctor.output, HasSubstr("another version of Ranklog wrote"));
     EXPECT_EQ(node_.Terminate(), 0);
-    Write(ring, at, 1);
+    Write(ring, at, static_cast<char>(version));
   }
   node_.Start();
   EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
