@@ -14,14 +14,16 @@
 namespace ranklog::internal {
 namespace {
 
-// The directory, opened. Null: it is not the daemon's, such as that of another container.
+// The directory, opened. Null: it is not the daemon's, such as that of another container, or the
+// daemon is another user's, who could not read the file.
 DIR* OpenPlace(const v1::ContentPlace& place) {
   const int fd =
       open(place.dir().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return nullptr;
   struct stat info {};
   const bool same = fstat(fd, &info) == 0 && info.st_dev == place.device() &&
-                    info.st_ino == place.inode() && faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
+                    info.st_ino == place.inode() && info.st_uid == geteuid() &&
+                    faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
   DIR* const dir = same ? fdopendir(fd) : nullptr;
   if (dir == nullptr) close(fd);
   return dir;

@@ -3,21 +3,33 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "ranklog/ranklog.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/cli/node/sync_pipeline.h"
+#include "service/daemon/config/config.h"
+#include "service/daemon/daemon.h"
 #include "service/deliver/destination.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/tracker_delivery.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/ingest_credentials.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::cli {
 namespace {
@@ -25,30 +37,32 @@ namespace {
 using ranklog::testing::StatusIs;
 using ::testing::HasSubstr;
 
-std::atomic<uint64_t> delivered{0};  // rows at the toy server
-
-class ToyDelivery : public deliver::RunDelivery {
+// Puts the number of new rows to URL/rows.
+class ToyDelivery : public deliver::TrackerDelivery {
  public:
-  explicit ToyDelivery(model::Delivery delivery) : delivery_(std::move(delivery)) {}
-
-  deliver::StepResult Step(storage::StoreReader& reader, absl::Time /*now*/,
-                           bool /*draining*/) override {
-    const absl::StatusOr<model::Run> run = reader.GetRun(delivery_.run);
-    EXPECT_OK(run);
-    delivered += run->rows - delivery_.delivered_rows;
-    delivery_.delivered_rows = run->rows;
-    delivery_.delivered_items = run->last_item;
-    delivery_.complete = run->state != model::RunState::kRunning;
-    deliver::StepResult result;
-    result.delivery = delivery_;
-    result.changed = true;
-    result.wait = delivery_.complete ? absl::InfiniteDuration() : absl::Seconds(1);
-    result.exchange = deliver::StepResult::Exchange::kAnswered;
-    return result;
-  }
+  ToyDelivery(model::Run run, model::Delivery delivery, const deliver::DeliveryParts& parts)
+      : TrackerDelivery(*deliver::FindDestination("toy"), std::move(run), std::move(delivery),
+                        parts, {.min = absl::Milliseconds(10)}) {}
 
  private:
-  model::Delivery delivery_;
+  absl::StatusOr<absl::Duration> Act(storage::StoreReader&, absl::Time now, bool) override {
+    if (!ended() && run_.rows == delivery_.delivered_rows) return absl::Milliseconds(50);
+    deliver::HttpRequest request;
+    request.method = "PUT";
+    request.url = server() + "/rows";
+    request.body = absl::StrCat(run_.rows - delivery_.delivered_rows);
+    const auto answer = Send(std::move(request), /*limited=*/true);
+    const deliver::Outcome outcome = deliver::Classify(answer);
+    if (outcome != deliver::Outcome::kAccepted) return Failed(outcome, "put rows", answer, now);
+    OnSuccess();
+    delivery_.delivered_rows = run_.rows;
+    delivery_.delivered_items = run_.last_item;
+    delivery_.complete = ended();
+    delivery_.last_error.clear();
+    return ended() ? absl::InfiniteDuration() : absl::ZeroDuration();
+  }
+  bool IsCreated() const override { return delivery_.delivered_rows > 0; }
+  model::Json CursorJson() const override { return model::Json::object(); }
 };
 
 class Toy : public deliver::Destination {
@@ -63,9 +77,10 @@ class Toy : public deliver::Destination {
                      .other_login = "",
                      .verify = "  toy    Not at all.\n"}) {}
 
-  std::unique_ptr<deliver::RunDelivery> Deliver(model::Run /*run*/, model::Delivery delivery,
-                                                const deliver::DeliveryParts&) const override {
-    return std::make_unique<ToyDelivery>(std::move(delivery));
+  std::unique_ptr<deliver::RunDelivery> Deliver(
+      model::Run run, model::Delivery delivery,
+      const deliver::DeliveryParts& parts) const override {
+    return std::make_unique<ToyDelivery>(std::move(run), std::move(delivery), parts);
   }
   absl::StatusOr<std::string> AccountOf(deliver::Transport&, const std::string&,
                                         const deliver::Credential& credential,
@@ -89,6 +104,33 @@ class ToyDestinationTest : public testing::StoreTest {
     }();
     ASSERT_TRUE(once);
   }
+  // A toy server, which first is busy once.
+  ToyDestinationTest() {
+    server_.Put("/rows", [this](const httplib::Request& request, httplib::Response& response) {
+      tokens_.insert(request.get_header_value("Authorization"));
+      if (!std::exchange(was_busy_, true)) {
+        response.status = 503;
+        response.set_header("Retry-After", "0.01");
+      } else {
+        delivered_ += std::stoul(request.body);
+      }
+    });
+    url_ = absl::StrCat("http://127.0.0.1:", server_.bind_to_any_port("127.0.0.1"));
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::yield();
+  }
+  ~ToyDestinationTest() override {
+    server_.stop();
+    thread_.join();
+  }
+
+  httplib::Server server_;
+  std::thread thread_;
+  std::string url_;
+  // Used by the server's thread; read after the last answer.
+  bool was_busy_ = false;
+  std::set<std::string> tokens_;
+  std::atomic<uint64_t> delivered_{0};
 };
 
 TEST_F(ToyDestinationTest, RunIsDelivered) {
@@ -110,13 +152,48 @@ TEST_F(ToyDestinationTest, RunIsDelivered) {
   EXPECT_THAT(deliver::FindDestination("toy")->ServerOf(stored.settings),
               testing::IsOkAndHolds("http://127.0.0.1:1"));
   store_.reset();
+  setenv("TOY_TOKEN", "t", 1);
   const auto pipeline = SyncPipeline::Open(dir_.path());
+  unsetenv("TOY_TOKEN");
   ASSERT_OK(pipeline);
-  ASSERT_OK((*pipeline)->SetAddress({stored}, *deliver::FindDestination("toy"), "http://[::1]:2/"));
+  ASSERT_OK((*pipeline)->SetAddress({stored}, *deliver::FindDestination("toy"), url_ + "/"));
   ASSERT_OK((*pipeline)->Start({run}));
   EXPECT_TRUE(testing::WaitFor([&] { return reader_->Deliveries(run)->front().complete; }));
-  EXPECT_EQ(reader_->GetRun(run)->settings.Of("toy", "url"), "http://[::1]:2");
-  EXPECT_EQ(delivered, 3u);
+  EXPECT_EQ(reader_->GetRun(run)->settings.Of("toy", "url"), url_);
+  EXPECT_EQ(delivered_, 3u);
+  EXPECT_THAT(tokens_, ::testing::ElementsAre("Bearer t"));
+}
+
+// A program names it and sets it, and the library knows nothing of it.
+TEST_F(ToyDestinationTest, ProgramDeliversToIt) {
+  const testing::TempDir dir;
+  daemon::Config config;
+  config.state_dirs = {dir.File("state")};
+  config.spool_dirs = {dir.File("spool")};
+  config.socket_path = dir.File("d.sock");
+  const auto daemon = daemon::Daemon::Start(config);
+  ASSERT_OK(daemon);
+  Settings settings;
+  settings.address = "unix:" + config.socket_path;
+  settings.spool_dir = dir.File("spool");
+  settings.start_daemon = false;
+  settings.destinations = {"toy"};
+  settings.destination_settings["toy"] = {{"url", url_}, {"token", "t"}, {"feathers", "7"}};
+  settings.finish_timeout = std::chrono::seconds(60);
+  settings.delivery_timeout = std::chrono::seconds(60);
+  std::vector<std::string> said;
+  settings.on_message = [&](Severity, const std::string& text) { said.push_back(text); };
+  ranklog::Run run = Init(settings);
+  for (int step = 0; step < 5; ++step) EXPECT_TRUE(run.Log({{"loss", 0.5}}, step));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_EQ(delivered_, 5u);
+  EXPECT_THAT(tokens_, ::testing::ElementsAre("Bearer t"));
+  EXPECT_THAT(said, ::testing::IsSupersetOf(
+                        {HasSubstr("goes to toy"),
+                         HasSubstr("toy has no setting \"feathers\"; use url; it is ignored"),
+                         HasSubstr("all 5 rows of this rank are durable and delivered")}));
+  run = ranklog::Run();
+  (*daemon)->Stop(absl::ZeroDuration());
 }
 
 TEST_F(ToyDestinationTest, ItsNameIsKnown) {
