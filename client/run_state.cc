@@ -357,6 +357,7 @@ bool RunState::AddItem(v1::Item& item) {
   if (settings_.disabled) return true;
   if (!usable_) return RefuseItem("the run has no memory");
   if (item.has_summary()) item.set_before_step(steps_->next());
+  item.set_called_us(static_cast<int64_t>(MicrosSinceBoot()));
   const std::string content = item.SerializeAsString();
   RingWriter* const writer = FindWriter();
   const WriteResult outcome =

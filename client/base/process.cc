@@ -1,5 +1,7 @@
 #include "client/base/process.h"
 
+#include <time.h>
+
 #include <new>
 
 namespace ranklog::internal {
@@ -16,6 +18,12 @@ Mutex* StateMutex() {
 }
 
 uint64_t Generation() { return generation; }
+
+uint64_t MicrosSinceBoot() {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
 
 void BeginForkedChild() {
   new (StateMutex()) Mutex;

@@ -17,6 +17,9 @@ Mutex* StateMutex();
 // an ancestor, and must not be touched.
 uint64_t Generation();
 
+// CLOCK_BOOTTIME in microseconds: the same for all processes of the node, and never set.
+uint64_t MicrosSinceBoot();
+
 // Called by the fork handler in the child, while it has one thread. Increments the generation, and
 // recreates StateMutex(), because threads that waited for it exist only in the parent.
 void BeginForkedChild();

@@ -1,7 +1,6 @@
 #include "client/launch/resolve.h"
 
 #include <limits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/keys.h"
+#include "client/base/process.h"
 #include "client/base/short_name.h"
 #include "client/base/version.h"
 #include "client/launch/launch.h"
@@ -64,12 +64,6 @@ void ResolveRanks(Settings* settings) {
   if (!settings->local_rank) settings->local_rank = one_node ? rank : 0;
   if (!settings->node_rank)
     settings->node_rank = rank / settings->local_world_size.value_or(world_size);
-}
-
-uint64_t MicrosSinceBoot() {
-  timespec now = {};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
 std::string HostName() {

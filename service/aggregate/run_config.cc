@@ -20,20 +20,33 @@ const model::Stream* Primary(absl::Span<const model::Stream> streams) {
 }
 
 // Visits the fields of all items of one kind, first all of them, then those of the primary again.
-// So the last visit of each key has its effective value. fn(key, value, item).
+// So the last visit of each key has its effective value. fn(key, value, item). Leaves out values
+// that were set before another one that arrived earlier.
 template <typename Fn>
 void ForEachField(model::Item::Kind kind, absl::Span<const model::Stream> streams,
                   absl::Span<const model::StoredItem> items, Fn&& fn) {
   std::set<int64_t> primaries;
+  std::map<int64_t, std::string> boots;  // by stream
   for (const model::Stream& stream : streams) {
     if (stream.primary) primaries.insert(stream.id);
+    boots[stream.id] = stream.identity.boot_id;
   }
   for (const bool again : {false, true}) {
+    std::map<std::string, std::pair<std::string, int64_t>> latest;  // boot and time, by key
     for (const model::StoredItem& stored : items) {
       const model::Item& item = stored.item;
       if (item.kind != kind || !item.object.is_object()) continue;
       if (again && primaries.count(stored.stream) == 0) continue;
-      for (const auto& [key, value] : item.object.items()) fn(key, value, item);
+      const std::string& boot = boots[stored.stream];
+      for (const auto& [key, value] : item.object.items()) {
+        auto& [last_boot, last_us] = latest[key];
+        const int64_t called_us = item.CalledAt(key);
+        const bool earlier = called_us < last_us && boot == last_boot && !boot.empty();
+        if (earlier && called_us > 0) continue;
+        last_boot = boot;
+        last_us = called_us;
+        fn(key, value, item);
+      }
     }
   }
 }

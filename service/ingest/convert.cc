@@ -223,8 +223,10 @@ absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch) {
 }
 
 absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
-  model::Item converted{
-      .seq = item.seq(), .time_us = item.time_us(), .after_row = item.after_row()};
+  model::Item converted{.seq = item.seq(),
+                        .time_us = item.time_us(),
+                        .after_row = item.after_row(),
+                        .called_us = item.called_us()};
   switch (item.content_case()) {
     case v1::Item::kConfig: {
       converted.kind = model::Item::Kind::kConfig;

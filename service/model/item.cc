@@ -2,22 +2,38 @@
 
 namespace ranklog::model {
 
-int64_t Item::BeforeStepOf(const std::string& key) const {
-  const auto found = before_steps.find(key);
-  return found == before_steps.end() ? before_step : found->second;
+namespace {
+
+// A member of each key, and the keys that have another value.
+using Others = std::map<std::string, int64_t>;
+
+int64_t Find(const Others& others, const std::string& key, int64_t usual) {
+  const auto found = others.find(key);
+  return found == others.end() ? usual : found->second;
 }
+
+void Set(Others& others, const std::string& key, int64_t usual, int64_t value) {
+  if (value == usual) {
+    others.erase(key);
+  } else {
+    others[key] = value;
+  }
+}
+
+}  // namespace
+
+int64_t Item::BeforeStepOf(const std::string& key) const {
+  return Find(before_steps, key, before_step);
+}
+
+int64_t Item::CalledAt(const std::string& key) const { return Find(called_us_of, key, called_us); }
 
 bool Item::Absorb(const Item& later) {
   if (kind != later.kind || (kind == Kind::kMetric && metric != later.metric)) return false;
   for (const auto& [key, value] : later.object.items()) {
     object[key] = value;
-    if (kind != Kind::kSummary) continue;
-    const int64_t step = later.BeforeStepOf(key);
-    if (step == before_step) {
-      before_steps.erase(key);
-    } else {
-      before_steps[key] = step;
-    }
+    Set(called_us_of, key, called_us, later.CalledAt(key));
+    if (kind == Kind::kSummary) Set(before_steps, key, before_step, later.BeforeStepOf(key));
   }
   seq = later.seq;
   count += later.count;

@@ -47,8 +47,14 @@ struct Item {
   int64_t before_step = std::numeric_limits<int64_t>::max();
   std::map<std::string, int64_t> before_steps{};
   MetricDefinition metric{};  // kMetric
+  // When the call was made, in microseconds since the boot of the rank's node; 0: unknown. Of two
+  // values of a key that ranks of one boot set, the one of the later call counts, although the other
+  // may arrive later. `called_us_of` has the keys for which another time applies.
+  int64_t called_us = 0;
+  std::map<std::string, int64_t> called_us_of{};
 
   int64_t BeforeStepOf(const std::string& key) const;
+  int64_t CalledAt(const std::string& key) const;
 
   // Merges a later item of the stream into this one, which then has the effect of both. False, and
   // no change: the two cannot be merged. Config and summary are merged with their own kind. A

@@ -172,6 +172,18 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   return settings;
 }
 
+namespace {
+
+void ReadIntegers(const Json& document, const char* name, std::map<std::string, int64_t>* into) {
+  const auto found = document.find(name);
+  if (found == document.end()) return;
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_number_integer()) (*into)[key] = value.get<int64_t>();
+  }
+}
+
+}  // namespace
+
 std::string EncodeItem(const model::Item& item) {
   switch (item.kind) {
     case model::Item::Kind::kMetric: {
@@ -189,10 +201,23 @@ std::string EncodeItem(const model::Item& item) {
   }
 }
 
-absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob) {
+std::string EncodeCalled(const model::Item& item) {
+  if (item.called_us == 0 && item.called_us_of.empty()) return "";
+  Json document = {{"all", item.called_us}};
+  if (!item.called_us_of.empty()) document["keys"] = item.called_us_of;
+  return EncodeDocument(document);
+}
+
+absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob,
+                                       absl::string_view called) {
   ASSIGN_OR_RETURN(Json document, DecodeDocument(blob));
   model::Item item;
   item.kind = static_cast<model::Item::Kind>(kind);
+  if (!called.empty()) {
+    ASSIGN_OR_RETURN(const Json times, DecodeDocument(called));
+    ReadFrom{times}("all", item.called_us);
+    ReadIntegers(times, "keys", &item.called_us_of);
+  }
   if (item.kind == model::Item::Kind::kMetric) {
     ForEachMetricField(item.metric, ReadFrom{document});
     return item;
@@ -200,11 +225,7 @@ absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob) {
   if (item.kind == model::Item::Kind::kSummary) {
     item.before_step = 0;
     ReadFrom{document}("before_step", item.before_step);
-    if (const auto steps = document.find("before_steps"); steps != document.end()) {
-      for (const auto& [key, step] : steps->items()) {
-        if (step.is_number_integer()) item.before_steps[key] = step.get<int64_t>();
-      }
-    }
+    ReadIntegers(document, "before_steps", &item.before_steps);
     Json summary = document.is_object() ? std::move(document["summary"]) : Json();
     document = std::move(summary);
   }

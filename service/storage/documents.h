@@ -23,7 +23,11 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob);  // k
 
 // The content of an item, without seq, count, time_us and after_row. `kind` is item.kind.
 std::string EncodeItem(const model::Item& item);
-absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob);  // kDataLoss
+// kDataLoss. `called` is of EncodeCalled(), or empty.
+absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob,
+                                       absl::string_view called = "");
+// When the calls were made that set the item's keys; empty: unknown.
+std::string EncodeCalled(const model::Item& item);
 
 }  // namespace ranklog::storage
 

@@ -280,8 +280,7 @@ class Store {
   };
   // If items of several streams alternate, they are not merged. This takes the keys that `item` sets
   // from earlier items of its stream, so that their number is bounded by that of the keys.
-  absl::StatusOr<std::vector<ReplacedItem>> TakeReplacedKeys(int64_t run, int64_t stream,
-                                                             model::Item* item);
+  absl::StatusOr<std::vector<ReplacedItem>> TakeReplacedKeys(int64_t stream, model::Item* item);
   static absl::Status CheckFits(const model::Batch& batch, const Known& known);
   static absl::Status CheckShapes(const model::Batch& batch, const Known& known);
   absl::Status Define(Owner owner, int64_t id, uint32_t shape, absl::Span<const std::string> keys);

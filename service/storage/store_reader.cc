@@ -198,14 +198,14 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOfRun(Query query, 
 absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Items(int64_t run, int64_t after_id) {
   std::vector<model::StoredItem> items;
   Query query = database_.Select(
-      "SELECT id, stream, seq, count, after_row, time_us, kind, data FROM item "
+      "SELECT id, stream, seq, count, after_row, time_us, kind, data, called FROM item "
       "WHERE run = ?1 AND id > ?2 ORDER BY id",
       {run, after_id});
   while (query.Next()) {
     model::StoredItem& stored = items.emplace_back();
     stored.id = query.Integer(0);
     stored.stream = query.Integer(1);
-    ASSIGN_OR_RETURN(stored.item, DecodeItem(query.Integer(6), query.Bytes(7)));
+    ASSIGN_OR_RETURN(stored.item, DecodeItem(query.Integer(6), query.Bytes(7), query.Bytes(8)));
     stored.item.seq = query.Unsigned(2);
     stored.item.count = query.Unsigned(3);
     stored.item.after_row = query.Unsigned(4);

@@ -18,8 +18,8 @@ using model::StreamState;
 
 // A larger config or summary is not merged, because each merge writes it again.
 constexpr size_t kMaxMergedBytes = 64 << 10;
-// Items among which those of a stream are looked for whose keys a new one sets again: bounds the
-// time. Ranks with up to this many keys together keep one item per key at most.
+// Items of a stream whose keys a new one may set again: bounds the time. A stream with up to this
+// many keys keeps one item per key at most.
 constexpr int64_t kReplacedAmong = 1024;
 
 }  // namespace
@@ -113,18 +113,19 @@ absl::Status Store::AppendItem(int64_t run, int64_t stream, model::Item item) {
   {
     // Only with the run's last item of this kind: then no other stream's item comes between.
     Query last = writer_.Select(
-        "SELECT id, stream, count, data FROM item WHERE run = ?1 AND kind = ?2 "
+        "SELECT id, stream, count, data, called FROM item WHERE run = ?1 AND kind = ?2 "
         "ORDER BY id DESC LIMIT 1",
         {run, kind});
     if (last.Next() && last.Integer(1) == stream && last.Bytes(3).size() <= kMaxMergedBytes) {
-      absl::StatusOr<model::Item> both = DecodeItem(kind, last.Bytes(3));
+      absl::StatusOr<model::Item> both = DecodeItem(kind, last.Bytes(3), last.Bytes(4));
       if (both.ok()) both->count = last.Unsigned(2);
       if (both.ok() && both->Absorb(item)) {
         document = EncodeItem(*both);
         if (document == last.Bytes(3)) {
           // Nothing changes, so no destination needs to read it again.
-          return Write("UPDATE item SET seq = ?2, count = ?3 WHERE id = ?1",
-                       {last.Integer(0), both->seq, both->count});
+          return Write(
+              "UPDATE item SET seq = ?2, count = ?3, called = ?4 WHERE id = ?1",
+              {last.Integer(0), both->seq, both->count, Parameter::Blob(EncodeCalled(*both))});
         }
         if (document.size() <= kMaxMergedBytes) {
           merged = last.Integer(0);
@@ -136,17 +137,18 @@ absl::Status Store::AppendItem(int64_t run, int64_t stream, model::Item item) {
   }
   std::vector<ReplacedItem> replaced;
   if (merged == 0) {
-    ASSIGN_OR_RETURN(replaced, TakeReplacedKeys(run, stream, &item));
+    ASSIGN_OR_RETURN(replaced, TakeReplacedKeys(stream, &item));
     document = EncodeItem(item);
   } else {
     replaced = {{merged, ""}};
   }
+  const std::string called = EncodeCalled(item);
   // Before others are deleted, so that the id is new: destinations remember ids.
   RETURN_IF_ERROR(
-      Write("INSERT INTO item(run, stream, seq, count, after_row, time_us, kind, data) "
-            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+      Write("INSERT INTO item(run, stream, seq, count, after_row, time_us, kind, data, called) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             {run, stream, item.seq, item.count, item.after_row, item.time_us, kind,
-             Parameter::Blob(document)}));
+             Parameter::Blob(document), Parameter::Blob(called)}));
   for (const ReplacedItem& old : replaced) {
     RETURN_IF_ERROR(old.document.empty() ? Write("DELETE FROM item WHERE id = ?1", {old.id})
                                          : Write("UPDATE item SET data = ?2 WHERE id = ?1",
@@ -155,23 +157,23 @@ absl::Status Store::AppendItem(int64_t run, int64_t stream, model::Item item) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys(int64_t run,
-                                                                         int64_t stream,
+absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys(int64_t stream,
                                                                          model::Item* item) {
   const auto kind = static_cast<int64_t>(item->kind);
   std::vector<ReplacedItem> replaced;
   if (item->kind == model::Item::Kind::kMetric) return replaced;
   Query earlier = writer_.Select(
-      "SELECT id, count, data FROM (SELECT * FROM item WHERE run = ?1 AND kind = ?2 "
-      "ORDER BY id DESC LIMIT ?3) WHERE stream = ?4 AND length(data) <= ?5",
-      {run, kind, kReplacedAmong, stream, static_cast<int64_t>(kMaxMergedBytes)});
+      "SELECT id, count, data, called FROM item "
+      "WHERE stream = ?1 AND kind = ?2 AND length(data) <= ?3 ORDER BY seq DESC LIMIT ?4",
+      {stream, kind, static_cast<int64_t>(kMaxMergedBytes), kReplacedAmong});
   while (earlier.Next()) {
-    absl::StatusOr<model::Item> old = DecodeItem(kind, earlier.Bytes(2));
+    absl::StatusOr<model::Item> old = DecodeItem(kind, earlier.Bytes(2), earlier.Bytes(3));
     if (!old.ok()) continue;  // damaged, which readers report
     const size_t keys = old->object.size();
     for (const auto& [key, value] : item->object.items()) {
       old->object.erase(key);
       old->before_steps.erase(key);
+      old->called_us_of.erase(key);
     }
     if (old->object.size() == keys) continue;
     if (old->object.empty()) item->count += earlier.Unsigned(1);

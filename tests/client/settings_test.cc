@@ -160,9 +160,13 @@ TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
 
 // The daemon knows which of them are settings.
 TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
-  const std::map<std::string, std::string> variables = {
-      {"WANDB_BASE_URL", "localhost:8080"}, {"WANDB_API_KEY", "k"},   {"WANDB_USERNAME", "me"},
-      {"WANDB_PROJECT", "read elsewhere"},  {"PIGEON_COOP", "north"}, {"PIGEON_TOKEN", "t"}};
+  const std::map<std::string, std::string> variables = {{"WANDB_BASE_URL", "localhost:8080"},
+                                                        {"WANDB_API_KEY", "k"},
+                                                        {"WANDB_USERNAME", "me"},
+                                                        {"WANDB_PROJECT", "read elsewhere"},
+                                                        {"PIGEON_COOP_URL", "north"},
+                                                        {"WANDB_X_EXTRA_HTTP_HEADERS", "secret"},
+                                                        {"PIGEON_TOKEN", "t"}};
   const std::map<std::string, std::string> wandb = {{"WANDB_BASE_URL", "localhost:8080"}};
   Settings settings = From(variables);
   EXPECT_THAT(settings.Validate(), IsEmpty());

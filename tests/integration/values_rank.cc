@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ranklog/ranklog.h"
@@ -46,6 +47,12 @@ int main(int argc, char** argv) {
         run.Config({{"order", 3}}) && all;
   large[0].second = "later";
   all = run.Summary({{"order", "earlier"}, {"part0", "small"}}) && run.Summary(large) && all;
+  // Each thread has a ring of its own.
+  std::thread([&run] {
+    run.Config({{"thread", "worker"}});
+    run.Summary({{"thread", "worker"}});
+  }).join();
+  all = run.Config({{"thread", "main"}}) && run.Summary({{"thread", "main"}}) && all;
   if (argc > 1 && std::string(argv[1]) == "die") raise(SIGKILL);
   return run.Finish(0) == ranklog::FlushResult::kDurable && all ? 0 : 3;
 }

@@ -103,6 +103,12 @@ TEST_P(ValuesTest, LargeConfigAndSummaryReachTheTracker) {
   EXPECT_THAT(run.summary.find(R"("order":"later")"), Ne(std::string::npos));
 }
 
+TEST_P(ValuesTest, LastCallOfTwoThreadsCounts) {
+  const FakeWandb::Run run = wandb_.run("job");
+  EXPECT_THAT(run.config.find(R"("thread":{"value":"main"})"), Ne(std::string::npos));
+  EXPECT_THAT(run.summary.find(R"("thread":"main")"), Ne(std::string::npos));
+}
+
 TEST_P(ValuesTest, AreExportedAndVerified) {
   EXPECT_THAT(Ranklog({"export", "job"}),
               AllOf(HasSubstr(FirstRow() + "}\n"), HasSubstr(R"("nested":{"c":2},"flag":false})")));

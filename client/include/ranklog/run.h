@@ -209,9 +209,8 @@ class RANKLOG_EXPORT Run {
   // Merges the fields into the run's config or summary, by top-level key. If both Summary() and
   // Log() set a metric, the last value counts. A value that is set while a step is open counts as
   // set at the end of that step. Values of the rank whose rows are the run's rows (rank 0 under
-  // kMain) take precedence over those of other ranks. If several threads set the same key, the value
-  // counts that reaches the daemon last. That is the last one if a daemon is there and
-  // `flush_interval` lies between the calls.
+  // kMain) take precedence over those of other ranks. The last value is that of the last call, by
+  // any thread or process of the node.
   // A call that is too large for the spool writes to a file of the daemon's state directory, which
   // takes some 3 ms per MB. At most 256 MiB.
   //   false  not accepted; see stats().last_error

@@ -163,11 +163,11 @@ Remains::Look Remains::LookAtBatch(size_t copy, int64_t id) {
 
 Remains::Look Remains::LookAtItem(size_t copy, int64_t id) {
   Query query = copies_[copy]->Select(
-      "SELECT stream, count, after_row, time_us, kind, data FROM item WHERE id = ?1", {id});
+      "SELECT stream, count, after_row, time_us, kind, data, called FROM item WHERE id = ?1", {id});
   if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
   Stream* const stream = StreamAt(copy, query.Integer(0));
   if (stream == nullptr) return LookAtOwnerless(copy, query.Integer(0));
-  absl::StatusOr<model::Item> item = DecodeItem(query.Integer(4), query.Bytes(5));
+  absl::StatusOr<model::Item> item = DecodeItem(query.Integer(4), query.Bytes(5), query.Bytes(6));
   if (!item.ok()) return Look::kDamaged;
   item->count = query.Unsigned(1);
   item->after_row = query.Unsigned(2);

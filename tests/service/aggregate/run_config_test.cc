@@ -69,6 +69,26 @@ TEST_F(RunConfigTest, PrimaryValueWinsInAnyOrder) {
   EXPECT_EQ(config.items().begin().key(), "lr");
 }
 
+// Two threads have two rings, which arrive in any order.
+TEST_F(RunConfigTest, LaterCallOfABootWins) {
+  for (model::Stream& stream : streams_) {
+    stream.primary = true;
+    stream.identity.boot_id = "boot";
+  }
+  updates_ = {Config(2, R"({"lr":2,"old":2})"), Config(1, R"({"lr":1,"old":1})")};
+  updates_[0].item.called_us = 20;
+  updates_[0].item.called_us_of = {{"old", 5}};
+  updates_[1].item.called_us = 10;
+  const auto lr = [&] { return RunConfig(run_, streams_, updates_)["lr"]; };
+  EXPECT_EQ(lr(), 2);
+  EXPECT_EQ(RunConfig(run_, streams_, updates_)["old"], 1);
+  streams_[0].identity.boot_id = "another";
+  EXPECT_EQ(lr(), 1) << "the times of two boots cannot be compared";
+  streams_[0].identity.boot_id = "boot";
+  updates_[1].item.called_us = 0;
+  EXPECT_EQ(lr(), 1) << "unknown";
+}
+
 TEST_F(RunConfigTest, UserRankKeyIsKept) {
   updates_ = {Config(1, R"({"rank":16,"ranklog":{"mine":1}})")};
   const Json config = RunConfig(run_, streams_, updates_);

@@ -396,6 +396,23 @@ TEST_F(StoreTest, MergesConsecutiveSummariesUnderANewId) {
   EXPECT_EQ(StoredStream(*reader_, stream)->durable_item, 4u);
 }
 
+TEST_F(StoreTest, MergedItemKeepsTheTimesOfItsCalls) {
+  const int64_t stream = NewStream();
+  const int64_t run = StoredStream(*reader_, stream)->run;
+  const auto append = [&](const model::Json& object, int64_t called_us) {
+    Do([&] {
+      EXPECT_OK(testing::AppendItem(*store_, stream, {.object = object, .called_us = called_us}));
+    });
+  };
+  append({{"a", 1}, {"b", 1}}, 10);
+  append({{"b", 2}}, 20);
+  append({{"b", 2}}, 30);  // changes only the time
+  ASSERT_OK_AND_ASSIGN(const auto items, reader_->Items(run, 0));
+  ASSERT_THAT(items, SizeIs(1));
+  EXPECT_EQ(items[0].item.CalledAt("a"), 10);
+  EXPECT_EQ(items[0].item.CalledAt("b"), 30);
+}
+
 // Else a value of the other stream would win or lose against one that came before or after it. But a
 // value that its stream has set again is not kept.
 TEST_F(StoreTest, DoesNotMergeAcrossAnotherStreamsItem) {
