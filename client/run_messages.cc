@@ -72,6 +72,9 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   const std::string& dir = message.hello().state_dir();
   const bool elsewhere = message.has_hello() && IsOtherDirectory(settings_.state_dir, dir);
   MutexLock lock(StateMutex());
+  for (const v1::Notice& notice : message.notices()) {
+    if (notice.key() == "settings") last_error_ = notice.text();
+  }
   if (message.has_hello()) {
     other_state_dir_ = elsewhere ? dir : "";
     content_place_ = message.hello().content();

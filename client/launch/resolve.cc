@@ -118,6 +118,9 @@ Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
   for (auto& [name, value] : settings.credentials)
     value = Trimmed(value);  // secrets' files end with \n
+  std::set<std::string> seen;
+  std::erase_if(settings.destinations,
+                [&](const std::string& item) { return !seen.insert(item).second; });
   // Those that only the program named; FromEnvironment() reads those of the usual ones.
   for (const std::string& name : settings.destinations) {
     const bool is_usual = std::find(std::begin(kUsualDestinations), std::end(kUsualDestinations),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -88,7 +87,19 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     CheckText("a tag", settings.tags[i], kMaxTagBytes, errors);
   }
   for (const auto& [kind, members] : settings.destination_settings) {
+    if (!internal::IsDestinationName(kind)) {
+      errors->push_back(
+          "destination_settings has a name that is no destination's, such as wandb; Init() leaves "
+          "its settings out");
+      continue;
+    }
     for (const auto& [name, value] : members) {
+      const std::string why = internal::TextError(name, internal::kMaxDestinationValue);
+      if (!why.empty()) {
+        errors->push_back(
+            absl::StrCat("the name of a setting of ", kind, why, "; Init() leaves it out"));
+        continue;
+      }
       CheckText(absl::StrCat("the setting ", name, " of ", kind).c_str(), value,
                 internal::kMaxDestinationValue, errors);
     }
@@ -168,6 +179,8 @@ void CleanText(std::string* text, size_t max_bytes) {
 }
 
 void CleanDestinationSettings(Settings* settings) {
+  std::erase_if(settings->destination_settings,
+                [](const auto& one) { return !internal::IsDestinationName(one.first); });
   size_t bytes = 0;
   for (auto& [kind, members] : settings->destination_settings) {
     const bool is_name = internal::IsDestinationName(kind);
@@ -240,8 +253,6 @@ Settings internal::Repair(Settings settings) {
   std::vector<std::string>& destinations = settings.destinations;
   const auto is_no_name = [](const std::string& item) { return !IsDestinationName(item); };
   if (std::erase_if(destinations, is_no_name) > 0 && destinations.empty()) destinations = {"local"};
-  std::set<std::string> seen;
-  std::erase_if(destinations, [&](const std::string& item) { return !seen.insert(item).second; });
   if (destinations.size() > kMaxDestinations) destinations.resize(kMaxDestinations);
   settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
   ForEachNumberSetting([&](const auto& number) {

@@ -81,8 +81,9 @@ bool StreamProtocol::NextRecords(bool urgent, v1::ClientMessage* message) {
   encoder_.Start(batch);
   v1::RecordKind kind;
   while (reader_.Peek(&kind)) {
-    const uint64_t waiting = reader_.position() - freed;
-    if (waiting > kMaxUnacknowledged) break;
+    // Padding after the last record that was sent awaits nothing, and may be larger than the limit.
+    const uint64_t sent_to = sent_.empty() ? freed : sent_.back().end;
+    if ((encoder_.empty() ? sent_to : reader_.position()) - freed > kMaxUnacknowledged) break;
     if (kind == v1::RecordKind::kRow) {
       const RowView row = reader_.Row();
       if (row.record.seq > durable_seq_) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
+#include "ranklog/v1/base_url.h"
 #include "service/base/environment.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
@@ -76,6 +77,9 @@ CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::st
     const Credential credential = destination->CredentialIn(
         [](const std::string& name) { return EnvironmentVariable(name.c_str()); });
     if (!credential.secret.empty()) options.environment[destination->kind()] = credential;
+    const std::string url =
+        EnvironmentVariable(destination->VariableOf(destination->words().url_setting).c_str());
+    if (!url.empty()) options.environment_url[destination->kind()] = v1::WithoutUser(url);
   }
   const std::string home = EnvironmentVariable("HOME");
   if (std::string netrc = EnvironmentVariable("NETRC"); !netrc.empty()) {
@@ -156,7 +160,11 @@ absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Ac
     }
   }
   const auto own = options_.environment.find(destination.kind());
-  if (own != options_.environment.end() && refused.count(own->second) == 0) {
+  const auto own_url = options_.environment_url.find(destination.kind());
+  const absl::StatusOr<Url> meant =
+      own_url == options_.environment_url.end() ? url : ParseUrl(own_url->second);
+  const bool of_server = meant.ok() && meant->netloc == url.netloc;
+  if (own != options_.environment.end() && of_server && refused.count(own->second) == 0) {
     return checked(own->second, variable);
   }
   absl::Status unreadable;  // why the first file cannot be read
@@ -188,7 +196,9 @@ absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Ac
   return absl::NotFoundError(absl::StrCat(
       kNoKey, url.netloc, ": ",
       job.empty() ? "" : "no rank of the job has sent one since the daemon started, ", variable,
-      " is not set, and there is no key in ", absl::StrJoin(looked_in, ", ")));
+      of_server || own == options_.environment.end() ? " is not set"
+                                                     : absl::StrCat(" is for ", own_url->second),
+      ", and there is no key in ", absl::StrJoin(looked_in, ", ")));
 }
 
 bool CredentialStore::HasRefusedFile() const {

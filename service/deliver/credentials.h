@@ -46,6 +46,8 @@ class CredentialStore {
   struct Options {
     // Of the process's environment, by kind of destination. A missing kind has none.
     std::map<std::string, Credential> environment;
+    // The URL in the environment, by kind: then its credential counts only for this server.
+    std::map<std::string, std::string> environment_url = {};
     std::vector<std::string> netrc;  // candidates for the netrc file; the first that exists counts
     // Our own files in netrc format; all of them are searched. A file that other users may read or
     // write is refused.

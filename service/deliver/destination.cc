@@ -65,6 +65,7 @@ std::map<std::string, std::string> Destination::SettingsOf(
         std::find_if(names.begin(), names.end(), [&, &given_name = name](const std::string& one) {
           return (is_variable ? VariableOf(one) : one) == given_name;
         });
+    if (known != names.end() && value.empty()) continue;  // its variable counts
     if (known != names.end()) {
       // Capital letters come first in the order of the map, so a name replaces its variable.
       settings[*known] = std::string(absl::StripAsciiWhitespace(value));

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -73,11 +74,16 @@ void AddDestinations(const v1::Hello& hello, model::Session* session) {
         {given.settings().begin(), given.settings().end()}, &session->mistakes);
     if (!known.empty()) settings.destination_settings[given.kind()] = std::move(known);
     const std::string url = destination->VariableOf(destination->words().url_setting);
-    if (hello.credentials().contains(url)) session->mistakes.push_back(destination->UserInUrl());
+    const std::string mistake = destination->UserInUrl();
+    const bool is_new = std::find(session->mistakes.begin(), session->mistakes.end(), mistake) ==
+                        session->mistakes.end();
+    if (hello.credentials().contains(url) && is_new) session->mistakes.push_back(mistake);
   }
   if (any_chosen && settings.destinations.empty()) {
     settings.destinations = {"local"};
-    session->mistakes.emplace_back("so the rows stay on this node until `ranklog sync --to`");
+    session->mistakes.push_back(
+        absl::StrCat("so the rows stay on this node until `ranklog sync {run} --to ",
+                     deliver::UsualDestination().kind(), "`"));
   }
 }
 

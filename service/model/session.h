@@ -102,7 +102,7 @@ struct Session {
   uint64_t first_item = 1;  // the same for items
   Launch launch{};
   bool left = false;  // its process has ended; the ring was found
-  // What is wrong with the settings of its destinations, for the user.
+  // What is wrong with the settings of its destinations, for the user. {run} stands for the run.
   std::vector<std::string> mistakes{};
   std::string unnamed{};  // why its ring is not a file, and the risk; empty if it is a file
 };

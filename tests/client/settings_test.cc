@@ -212,9 +212,16 @@ TEST_F(SettingsTest, UrlIsKeptBeforeOtherSettings) {
 TEST_F(SettingsTest, DestinationSettingsHaveLimits) {
   Settings settings;
   settings.destination_settings["pigeon"]["coop"] = std::string(1025, 'x');
-  settings.destination_settings["No name"]["coop"] = "x";
-  EXPECT_THAT(settings.Validate(), ElementsAre("the setting coop of pigeon is longer than 1024 "
-                                               "bytes; Init() cuts it"));
+  settings.destination_settings["pigeon"]["q\xff"] = "x";
+  settings.destination_settings["wa\xff"]["coop"] = "x";
+  EXPECT_THAT(settings.Validate(),
+              ElementsAre("the setting coop of pigeon is longer than 1024 bytes; Init() cuts it",
+                          "the name of a setting of pigeon is not UTF-8; Init() leaves it out",
+                          HasSubstr("is no destination's")));
+  EXPECT_EQ(internal::MakeHello(internal::Resolve(internal::Repair(settings)))
+                .settings()
+                .destinations_size(),
+            1);
   EXPECT_EQ(internal::Repair(settings).destination_settings.at("pigeon").at("coop").size(), 1024u);
   for (int i = 0; i < 20; ++i) {
     settings.destination_settings["pigeon"][std::to_string(i)] = std::string(1000, 'x');

@@ -234,11 +234,12 @@ TEST_F(TerminalLinesTest, WrongDestinationsAreReported) {
   node_.Start();
   ChildProcess rank = Start(0, {"10"}, {{"RANKLOG_DESTINATIONS", "pigeon"}});
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
-  EXPECT_THAT(Lines(rank),
-              ElementsAre(HasSubstr("is kept on this node"),
-                          "ranklog: unknown destination \"pigeon\"; use wandb or local; it is "
-                          "ignored; so the rows stay on this node until `ranklog sync --to`",
-                          "ranklog: run job: all 10 rows of this rank are durable"));
+  EXPECT_THAT(
+      Lines(rank),
+      ElementsAre(HasSubstr("is kept on this node"),
+                  "ranklog: unknown destination \"pigeon\"; use wandb or local; it is "
+                  "ignored; so the rows stay on this node until `ranklog sync job --to wandb`",
+                  "ranklog: run job: all 10 rows of this rank are durable"));
 }
 
 // Rank 0 does not have that mistake.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
 #include "service/base/this_boot.h"
 #include "service/ingest/convert.h"
@@ -193,7 +194,8 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found, bool lives
   RETURN_IF_ERROR(status);
   context_.run_attached(stream.run);
   for (const std::string& mistake : session.mistakes) {
-    spdlog::warn("run {}: {}", stream.run_id, mistake);
+    spdlog::warn("run {}: {}", stream.run_id,
+                 absl::StrReplaceAll(mistake, {{"{run}", stream.run_id}}));
   }
   return Attached{{.key = stream.key,
                    .id = stream.id,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
@@ -187,7 +188,7 @@ void AttachSession::OnNotice(const v1::Notice& notice) {
 
 void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                              const std::vector<std::string>& destinations,
-                             const std::vector<std::string>& mistakes) {
+                             std::vector<std::string> mistakes) {
   stream_ = stream.id;
   run_ = stream.run;
   ++context_.counters->attaches;
@@ -200,7 +201,8 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
         ring->path(), std::string(status.message()));
   }
   if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
-  for (const std::string& mistake : mistakes) {
+  for (std::string& mistake : mistakes) {
+    absl::StrReplaceAll({{"{run}", stream.run_id.empty() ? "RUN" : stream.run_id}}, &mistake);
     spdlog::warn("run {}: {}", stream.run_id, mistake);
   }
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);

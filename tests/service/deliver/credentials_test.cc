@@ -59,6 +59,22 @@ TEST_F(CredentialStoreTest, SearchesSourcesInOrder) {
   EXPECT_THAT(store.Find(kJob, WandbAccount(kUrl)), IsOkAndHolds(Credential{.secret = Key('r')}));
 }
 
+// A shell with a key and an address: the key is not for the servers of other runs.
+TEST_F(CredentialStoreTest, EnvironmentsKeyIsForItsServer) {
+  setenv("WANDB_API_KEY", Key('e').c_str(), 1);
+  setenv("WANDB_BASE_URL", "http://own:8080/", 1);
+  CredentialStore::Options options = CredentialStore::Options::FromEnvironment(dir_.path());
+  unsetenv("WANDB_API_KEY");
+  unsetenv("WANDB_BASE_URL");
+  options.netrc.clear();
+  options.files.clear();
+  const CredentialStore store(options);
+  EXPECT_OK(store.Find("", WandbAccount("http://own:8080")));
+  EXPECT_THAT(store.Find("", WandbAccount(kUrl)),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("WANDB_API_KEY is for http://own:8080/, and there is no key")));
+}
+
 TEST_F(CredentialStoreTest, KeepsServersApart) {
   CredentialStore store({});
   ASSERT_OK(store.Set(kJob, WandbAccount("http://wandb.local:8080"), {.secret = Key('a')}));
