@@ -43,6 +43,7 @@ FIGURES = {
     "LogThousandKeys": {"ratio"},
     "FormatRows": {"ratio"},
     "SteadyLoadCpu": {"daemon_rss_mib", "percent_of_core"},
+    "SummaryCalls": {"ms"},
     "StoreFloodAll": {"bytes_per_value"},
     "StoreFloodMain": {"bytes_per_value"},
     "LoggingOverhead": {"cpu_percent", "step_percent"},
