@@ -155,7 +155,7 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
   return pointers;
 }
 
-// Secrets come with the Hello, not so: a process's environment can be read in /proc, its children
+// Secrets come with the Hello instead: a process's environment can be read in /proc, its children
 // inherit it, and the daemon would use it for other jobs.
 bool IsSecret(const Settings& settings, const std::string& variable) {
   const auto of = [&](const std::string& destination) { return IsSecretOf(destination, variable); };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/launch/resolve.h"
+#include "client/settings/destination_variables.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/socket_address.h"
@@ -192,6 +193,16 @@ TEST_F(SettingsTest, SecretSettingIsCredential) {
   settings = internal::Resolve(internal::Repair(settings));
   EXPECT_THAT(settings.destination_settings.at("pigeon"), ElementsAre(Pair("coop", "north")));
   EXPECT_EQ(settings.credentials.at("PIGEON_API_KEY"), "secret");
+}
+
+// The daemon that a rank starts must not inherit them, whether or not the program reads them.
+TEST_F(SettingsTest, SecretVariablesAreKnownByName) {
+  for (const char* name : {"WANDB_API_KEY", "WANDB_USERNAME", "WANDB_TOKEN"}) {
+    EXPECT_TRUE(internal::IsSecretOf("wandb", name)) << name;
+  }
+  for (const char* name : {"WANDB_BASE_URL", "MLFLOW_API_KEY", "API_KEY"}) {
+    EXPECT_FALSE(internal::IsSecretOf("wandb", name)) << name;
+  }
 }
 
 // Otherwise the run would go to the public server.

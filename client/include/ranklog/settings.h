@@ -69,9 +69,11 @@ struct RANKLOG_EXPORT Settings {
   // name that it does not know
   std::vector<std::string> destinations;
   // The settings of destinations, such as destination_settings["wandb"]["base_url"]. The daemon
-  // checks them and reports unknown ones. FromEnvironment() adds the variables of the destinations
-  // in RANKLOG_DESTINATIONS and of wandb, such as destination_settings["wandb"]["WANDB_BASE_URL"];
-  // Init() those of others that `destinations` names. A setting of the program counts first
+  // checks them and reports unknown ones. FromEnvironment() adds variables of the destinations in
+  // RANKLOG_DESTINATIONS and of wandb, such as destination_settings["wandb"]["WANDB_BASE_URL"];
+  // Init() those of others that `destinations` names; settings.md tells which. A setting of the
+  // program counts first. One that is named like a secret, such as "api_key", is sent as a
+  // credential
   std::map<std::string, std::map<std::string, std::string>> destination_settings;
   // Secrets and users of the destinations, by variable, such as WANDB_API_KEY; sent at attach,
   // never stored
