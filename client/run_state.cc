@@ -192,6 +192,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes,
   v1::Hello hello = hello_;
   hello.mutable_identity()->set_thread(thread);
   hello.mutable_identity()->set_pid(getpid());
+  hello.mutable_ring()->set_read_live(Generation() > 0);
   auto spool =
       Spool::Create({settings_.spool_dir, settings_.spool_bytes, record_bytes}, std::move(hello));
   if (!spool.ok()) {

@@ -3,7 +3,7 @@
 
 #include <grpc/support/log.h>
 
-#include "client/base/grpc_use.h"
+#include "client/stream/connection.h"
 
 namespace ranklog::internal {
 

@@ -117,6 +117,13 @@ SpoolRoom LookAgain(const std::string& dir) {
   return room.IsOverfull() ? RoomIn(dir, /*all_are_rings=*/false) : room;
 }
 
+bool SetLock(int fd, int16_t type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return fcntl(fd, F_SETLK, &lock) == 0;
+}
+
 absl::Status LittleRoom(const std::string& dir) {
   return absl::ResourceExhaustedError(
       absl::StrCat("the file system of ", dir,
@@ -248,10 +255,7 @@ absl::Status Spool::MapAndLock() {
   new (memory) v1::SpoolHeader();
   // A lock of the process, not of the descriptor. A forked child does not hold it, and the kernel
   // releases it when this process ends, by any cause. So the daemon knows that the rank is alive.
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (fcntl(fd_, F_SETLK, &lock) != 0) {
+  if (!SetLock(fd_, F_WRLCK)) {
     const absl::Status status = ErrnoStatus("lock the spool");
     munmap(memory, file_bytes());
     header_ = nullptr;
@@ -305,6 +309,8 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
 }
 
 void Spool::Publish() { header_->hello_bytes.store(hello_bytes_, std::memory_order_release); }
+
+void Spool::Unlock() { SetLock(fd_, F_UNLCK); }
 
 Spool::~Spool() {
   if (header_ != nullptr) munmap(header_, file_bytes());

@@ -60,6 +60,10 @@ class Spool {
   // From now on, the daemon takes the ring's content after this process ends. Costs one store.
   void Publish();
 
+  // Releases the lock, as the end of the process does. For a ring that the daemon reads live: the
+  // daemon takes the rest, ends the stream, and removes the file.
+  void Unlock();
+
   // Removes the file's name, when its content is no longer needed.
   void Unlink();
 

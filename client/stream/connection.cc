@@ -1,11 +1,14 @@
 #include "client/stream/connection.h"
 
 #include <fcntl.h>
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel_posix.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/base/grpc_use.h"
+#include <utility>
+
+#include "client/stream/open_sockets.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {
@@ -20,8 +23,11 @@ int Duplicate(int fd) {
   return duplicate;
 }
 
+bool grpc_is_up = false;  // for the sender's thread
+
 std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
-  WillUseGrpc();
+  if (!std::exchange(grpc_is_up, true)) grpc_init();
+  if (SilenceOwnGrpc != nullptr) SilenceOwnGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(v1::kMaxMessageBytes);
@@ -31,10 +37,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
 }  // namespace
 
 Connection::Connection(int fd)
-    : socket_(Duplicate(fd)), channel_(MakeChannel(fd)), stub_(v1::Ingest::NewStub(channel_)) {}
+    : socket_(Duplicate(fd)), channel_(MakeChannel(fd)), stub_(v1::Ingest::NewStub(channel_)) {
+  if (socket_ >= 0) AddSocket(socket_, fd);
+}
 
-Connection::~Connection() {
-  if (socket_ >= 0) close(socket_);
+Connection::~Connection() { CloseSocket(socket_); }
+
+void Connection::EndGrpc() {
+  if (std::exchange(grpc_is_up, false)) grpc_shutdown();
 }
 
 bool Connection::Poll(std::chrono::steady_clock::time_point deadline) {

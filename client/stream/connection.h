@@ -13,6 +13,10 @@
 
 namespace ranklog::internal {
 
+// Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
+// unless the library has a gRPC of its own (RANKLOG_PORTABLE).
+void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
+
 // Receives the result of a call that it started.
 class CallListener {
  public:
@@ -34,6 +38,10 @@ class Connection {
 
   v1::Ingest::Stub* stub() { return stub_.get(); }
   grpc::CompletionQueue* queue() { return &queue_; }
+
+  // Ends gRPC's threads. Call it after the last connection of the process. Without this, gRPC would
+  // end them with each last channel, and wait forever for a thread that it could not start.
+  static void EndGrpc();
 
   // Reports completed operations to their listeners. Waits until `deadline` for the first one.
   // False: no operation completed.

@@ -80,9 +80,13 @@ void Endpoint::Attach(RingStream* stream) {
     first_answer_ = kFirstAnswer;
     if (!reply.send_descriptor()) return;
     const Spool& spool = *stream->ring()->spool;
-    const absl::Status status =
+    const absl::StatusOr<int> passed =
         PassDescriptor(places_[answered_], spool.header()->incarnation, spool.fd());
-    if (!status.ok()) stream->run()->SetConnectionError(std::string(status.message()));
+    if (passed.ok()) {
+      close(*passed);
+    } else {
+      stream->run()->SetConnectionError(std::string(passed.status().message()));
+    }
   });
 }
 

@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <new>
 
-#include "client/base/grpc_use.h"
-#include "client/base/marked_threads.h"
 #include "client/base/uncancelled.h"
 
 namespace ranklog::internal {
@@ -20,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The longest that a fork or an exit waits for a tick, approximately.
+// The longest that an exit waits for a tick, approximately.
 constexpr milliseconds kTickBudget{50};
 // How often an urgent wait retries while no daemon answers.
 constexpr milliseconds kUrgentPause{20};
@@ -72,9 +70,12 @@ Sender* Sender::Get() {
 }
 
 void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
+  // At once: a forked child may end before its thread does anything.
+  const absl::StatusOr<int> socket =
+      Generation() > 0 ? ForkedRings::Pass(run->settings().address, *ring) : -1;
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
-  new_rings_.emplace_back(std::move(run), std::move(ring));
+  new_rings_.push_back({std::move(run), std::move(ring), socket.value_or(-1)});
   nudged_ = true;
   if (!started_) StartThread();
   wake_.NotifyAll();
@@ -207,49 +208,26 @@ void Sender::Stop(int exit_code) {
 
 void Sender::NoteExit() {
   std::vector<v1::SpoolHeader*> headers;
+  forked_rings_.AddHeaders(&headers);
   for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
   MutexLock lock(StateMutex());
-  for (const auto& [run, ring] : new_rings_) headers.push_back(ring->spool->header());
+  for (const NewRing& added : new_rings_) headers.push_back(added.ring->spool->header());
   for (v1::SpoolHeader* const header : headers) NoteExitIn(header, exit_code_);
-}
-
-void Sender::HoldForFork() {
-  ++forks_;
-  tick_mutex_.Lock();
-  bool closed = true;
-  {
-    const MarksNewThreads marks;
-    for (const auto& endpoint : endpoints_) {
-      try {
-        closed = endpoint->Disconnect() && closed;
-      } catch (const std::bad_alloc&) {  // fork() must not throw
-        closed = false;
-      }
-    }
-  }
-  PrepareGrpcForFork(closed && !HasEnded());
-}
-
-void Sender::ReleaseAfterFork() {
-  tick_mutex_.Unlock();
-  --forks_;
-  Nudge();
 }
 
 bool Sender::WaitForTick(Time next, bool* urgent) {
   while (true) {
     const uint32_t seen = wake_.Count();
     const Time now = Clock::now();
-    const bool forks = forks_.load() > 0;
     {
       MutexLock lock(StateMutex());
-      if (HasEnded() || (!forks && (nudged_ || now >= next))) {
+      if (HasEnded() || nudged_ || now >= next) {
         nudged_ = false;
         *urgent = waiters_ > 0;
         return !HasEnded();
       }
     }
-    wake_.WaitUntil(seen, forks ? now + milliseconds(100) : next);
+    wake_.WaitUntil(seen, next);
   }
 }
 
@@ -289,7 +267,6 @@ void Sender::Loop() {
     NewRings rings = TakeNewRings();
     {
       MutexLock lock(&tick_mutex_);
-      const MarksNewThreads marks;
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
@@ -299,29 +276,35 @@ void Sender::Loop() {
   }
   PrintMessages(/*last=*/true);
   MutexLock lock(&tick_mutex_);
-  const MarksNewThreads marks;
   NoteExit();
   // An endpoint that cannot disconnect is kept until the process ends.
   for (auto& endpoint : endpoints_) {
     if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());
   }
+  const bool all = std::none_of(endpoints_.begin(), endpoints_.end(),
+                                [](const auto& endpoint) { return endpoint == nullptr; });
   endpoints_.clear();
+  if (all) Connection::EndGrpc();
 }
 
-// Touches the rings' pages without a lock, so that a fork need not wait for it.
+// Touches the rings' pages without a lock, because that takes milliseconds.
 Sender::NewRings Sender::TakeNewRings() {
   NewRings rings;
   {
     MutexLock lock(StateMutex());
     rings.swap(new_rings_);
   }
-  for (const auto& [run, ring] : rings) ring->spool->TouchRest();
+  for (const NewRing& added : rings) added.ring->spool->TouchRest();
   return rings;
 }
 
+// A forked child must not use gRPC: it inherited locks that threads of its parent may have held.
 void Sender::AddToEndpoints(NewRings rings) {
-  if (!MayUseGrpc()) return;  // the daemon takes the rings when this process has ended
-  for (auto& [run, ring] : rings) {
+  for (auto& [run, ring, socket] : rings) {
+    if (Generation() > 0) {
+      forked_rings_.Add(std::move(run), std::move(ring), socket);
+      continue;
+    }
     const std::string& address = run->settings().address;
     auto found = std::find_if(endpoints_.begin(), endpoints_.end(),
                               [&](const auto& endpoint) { return endpoint->address() == address; });
@@ -338,6 +321,7 @@ void Sender::Calibrate() {
   if (now < next_calibration_) return;
   next_calibration_ = now + kCalibrationInterval;
   std::vector<v1::SpoolHeader*> headers;
+  forked_rings_.AddHeaders(&headers);
   for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
   CalibrateClocks(headers);
 }
@@ -345,13 +329,13 @@ void Sender::Calibrate() {
 Sender::Time Sender::Tick(bool urgent) {
   Calibrate();
   const Time deadline = Clock::now() + kTickBudget;
-  const auto hurry = [this] { return forks_.load() > 0 || HasEnded(); };
+  const auto hurry = [this] { return HasEnded(); };
   for (const auto& endpoint : endpoints_) endpoint->Tick(deadline, urgent, hurry);
   std::erase_if(endpoints_,
                 [](const auto& endpoint) { return endpoint->empty() && endpoint->Disconnect(); });
 
   const Time now = Clock::now();
-  Time next = now + kNever;
+  Time next = std::min(now + kNever, forked_rings_.Tick(now, urgent));
   for (const auto& endpoint : endpoints_) {
     const milliseconds interval = endpoint->flush_interval();
     // All ranks of the node flush at the same moments of its clock. So the daemon wakes once for
@@ -362,7 +346,7 @@ Sender::Time Sender::Tick(bool urgent) {
     if (endpoint->attaches()) next = std::min(next, now + kAttachPause);
     if (endpoint->pressed()) next = now;
   }
-  if (urgent) {
+  if (urgent && !endpoints_.empty()) {
     const bool answers_come = std::any_of(endpoints_.begin(), endpoints_.end(),
                                           [](const auto& endpoint) { return endpoint->awaits(); });
     next = std::min(next, answers_come ? now : now + kUrgentPause);

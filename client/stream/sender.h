@@ -21,6 +21,7 @@
 #include "client/base/mutex.h"
 #include "client/base/process.h"
 #include "client/stream/endpoint.h"
+#include "client/stream/forked_rings.h"
 
 namespace ranklog::internal {
 
@@ -61,13 +62,13 @@ class Sender {
   // allocation failed. Null if it sends. The rings stay for the daemon.
   static const char* Trouble();
 
-  // For a fork, in this order, in the parent. After HoldForFork() the thread is paused, and gRPC is
-  // down if it can be.
-  void HoldForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
  private:
-  using NewRings = std::vector<std::pair<std::shared_ptr<StreamedRun>, std::shared_ptr<Ring>>>;
+  struct NewRing {
+    std::shared_ptr<StreamedRun> run;
+    std::shared_ptr<Ring> ring;
+    int socket;  // see ForkedRings::Pass(); -1: none
+  };
+  using NewRings = std::vector<NewRing>;
 
   Sender();
 
@@ -84,8 +85,9 @@ class Sender {
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
 
-  Mutex tick_mutex_;  // lock before StateMutex(); held while the thread or a fork uses endpoints_
+  Mutex tick_mutex_;  // lock before StateMutex(); held while the thread uses the next two
   std::vector<std::unique_ptr<Endpoint>> endpoints_ ABSL_GUARDED_BY(tick_mutex_);
+  ForkedRings forked_rings_ ABSL_GUARDED_BY(tick_mutex_);  // in a forked child
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_calibration_ ABSL_GUARDED_BY(tick_mutex_);
 
@@ -101,7 +103,6 @@ class Sender {
   int waiters_ ABSL_GUARDED_BY(StateMutex()) = 0;
   Event wake_;                         // wakes the thread
   Event done_;                         // wakes threads in Await()
-  std::atomic<int> forks_ = 0;         // threads that fork or wait to fork
   std::atomic<bool> stopped_ = false;  // the thread has finished its work
   std::atomic<bool> ended_ = false;
   std::atomic<bool> exiting_ = false;  // the process is in exit()

@@ -72,9 +72,10 @@ absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* a
   return absent;
 }
 
-absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd) {
-  absl::StatusOr<int> connected = ConnectTo(place);
-  if (!connected.ok()) return connected.status();
+absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation,
+                                   int spool_fd) {
+  const absl::StatusOr<int> connected = ConnectTo(place);
+  if (!connected.ok()) return connected;
   char bytes[sizeof v1::kDescriptorMagic + sizeof incarnation];
   memcpy(bytes, v1::kDescriptorMagic, sizeof v1::kDescriptorMagic);
   for (size_t i = 0; i < sizeof incarnation; ++i) {
@@ -93,9 +94,9 @@ absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, i
   rights->cmsg_len = CMSG_LEN(sizeof spool_fd);
   memcpy(CMSG_DATA(rights), &spool_fd, sizeof spool_fd);
   const ssize_t sent = sendmsg(*connected, &message, MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(sizeof bytes)) return connected;
   const int error = errno;
   close(*connected);
-  if (sent == static_cast<ssize_t>(sizeof bytes)) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("cannot pass the spool's descriptor: ", strerror(error)));
 }

@@ -18,9 +18,9 @@ namespace ranklog::internal {
 //   kUnavailable     something is there, but did not take the connection
 absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* answered);
 
-// Passes a spool's descriptor to the daemon on a separate short connection. The first bytes are
-// kDescriptorMagic and the incarnation; the descriptor is sent with them.
-absl::Status PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd);
+// Passes a spool's descriptor to the daemon on a connection of its own, and returns that connection.
+// The first bytes are kDescriptorMagic and the incarnation; the descriptor is sent with them.
+absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd);
 
 }  // namespace ranklog::internal
 

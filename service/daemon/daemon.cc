@@ -174,7 +174,10 @@ absl::Status Daemon::MakeIngest() {
               .content = content_.get(),
               .state_dir = locked_dir_.dir};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
+  live_rings_ = std::make_unique<ingest::LiveRings>(&context_, [this] { wake_.Notify(); });
+  RETURN_IF_ERROR(live_rings_->Start());
   ingest::RankWatch::Options watch_options;
+  watch_options.live_rings = live_rings_.get();
   watch_options.spool_dirs = config_.spool_dirs;
   watch_options.socket_path = SocketPath();
   watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
@@ -248,10 +251,13 @@ absl::Status Daemon::StartAccepting() {
             grpc::AddInsecureChannelFromFd(server_.get(), fd.release());
           },
       .descriptor =
-          [this](uint64_t incarnation, UniqueFd fd, std::shared_ptr<const ingest::Peer> peer) {
+          [this](uint64_t incarnation, UniqueFd fd, std::shared_ptr<const ingest::Peer> peer,
+                 UniqueFd connection) {
             absl::StatusOr<std::shared_ptr<const ingest::RingFile>> ring =
                 ingest::RingFile::FromDescriptor(std::move(fd), *peer);
-            if (ring.ok()) registry_.OfferRing(incarnation, *std::move(ring));
+            if (!ring.ok()) return;
+            if (live_rings_->Offer(*ring, std::move(peer), std::move(connection))) return;
+            registry_.OfferRing(incarnation, *std::move(ring));
           }};
   ASSIGN_OR_RETURN(acceptor_, ingest::Acceptor::Start(*std::move(socket), {}, std::move(handlers),
                                                       &accept_counters_));
@@ -272,6 +278,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
   if (watch_ != nullptr) watch_->Stop();
+  if (live_rings_ != nullptr) live_rings_->Stop();
   if (retention_ != nullptr) retention_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
   if (aggregate_ != nullptr) aggregate_->Stop();
@@ -297,11 +304,10 @@ void Daemon::Drain(absl::Duration drain) {
 
 std::string Daemon::HangingLoop(absl::Duration limit) const {
   const absl::Time now = SteadyNow();
-  const std::pair<const char*, absl::Duration> loops[] = {{"store", store_->Silence(now)},
-                                                          {"aggregate", aggregate_->Silence(now)},
-                                                          {"deliver", deliver_->Silence(now)},
-                                                          {"rank watch", watch_->Silence(now)},
-                                                          {"accept", acceptor_->Silence(now)}};
+  const std::pair<const char*, absl::Duration> loops[] = {
+      {"store", store_->Silence(now)},           {"aggregate", aggregate_->Silence(now)},
+      {"deliver", deliver_->Silence(now)},       {"rank watch", watch_->Silence(now)},
+      {"live rings", live_rings_->Silence(now)}, {"accept", acceptor_->Silence(now)}};
   for (const auto& [name, silence] : loops) {
     if (silence >= limit) return name;
   }

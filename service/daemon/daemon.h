@@ -20,6 +20,7 @@
 #include "service/daemon/run_commands.h"
 #include "service/deliver/credentials.h"
 #include "service/ingest/notice_board.h"
+#include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/rank_watch.h"
 #include "service/ingest/server/acceptor.h"
 #include "service/ingest/server/ingest_service.h"
@@ -118,6 +119,7 @@ class Daemon {
   std::unique_ptr<ingest::Attacher> attacher_;
   std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;
+  std::unique_ptr<ingest::LiveRings> live_rings_;
   std::unique_ptr<ingest::RankWatch> watch_;
   std::unique_ptr<ingest::IngestService> ingest_;
   std::unique_ptr<RunCommands> run_commands_;

@@ -1,6 +1,7 @@
 #include "service/ingest/spool_reader.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,6 +86,23 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(int fd) {
   return reader;
 }
 
+// The step comes first: rows that were written before it was published are then before the head.
+absl::Status SpoolReader::Refresh() {
+  const uint64_t position = position_;
+  const uint64_t incarnation = incarnation_;
+  int64_t least_step = 0;
+  RETURN_IF_ERROR(
+      ReadExactly(offsetof(v1::SpoolHeader, least_step), &least_step, sizeof(least_step)));
+  RETURN_IF_ERROR(ReadHeader());
+  if (incarnation_ != incarnation || position_ > position || position > head_) {
+    return absl::DataLossError("the spool's header does not continue what it was");
+  }
+  position_ = position;
+  least_step_ = least_step;
+  std::vector<char>().swap(window_);  // a live ring holds no memory while it is idle
+  return absl::OkStatus();
+}
+
 absl::Status SpoolReader::ReadExactly(uint64_t offset, void* into, size_t size) const {
   size_t done = 0;
   while (done < size) {
@@ -140,6 +158,7 @@ absl::Status SpoolReader::ReadHeader() {
   base_ticks_ = clock.base_ticks.load();
   base_unix_us_ = clock.base_unix_us.load();
   us_per_tick_ = clock.us_per_tick.load();
+  if (!hello_.empty()) return absl::OkStatus();
   hello_.resize(hello_bytes);
   return ReadExactly(v1::kSpoolHeaderBytes, hello_.data(), hello_.size());
 }

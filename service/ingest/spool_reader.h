@@ -1,4 +1,5 @@
-// Reads the spool of a dead rank. Trusts no byte of it: the file may be damaged or malicious.
+// Reads the spool of a dead rank, or of a live forked child. Trusts no byte of it: the file may be
+// damaged or malicious.
 
 #ifndef SERVICE_INGEST_SPOOL_READER_H_
 #define SERVICE_INGEST_SPOOL_READER_H_
@@ -47,6 +48,10 @@ class SpoolReader {
   //   kInternal            the read failed
   static absl::StatusOr<SpoolReader> Open(int fd);
 
+  // Reads the header again, while the process lives. The next part may then hold new records.
+  //   as Open(); afterwards the reader must not be used
+  absl::Status Refresh();
+
   uint64_t incarnation() const { return incarnation_; }
   const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
   uint64_t rows() const { return rows_; }              // ever written: the seq of the last row
@@ -54,6 +59,13 @@ class SpoolReader {
   // 1 if its first records are damaged.
   uint64_t FirstSeq() const;
   const model::Losses& losses() const { return losses_; }
+  // Later rows of a live ring have at least this step.
+  int64_t least_step() const { return least_step_; }
+  // How far Next() has read: the position after the last record, and the last row and item (0: none).
+  uint64_t position() const { return position_; }
+  uint64_t last_seq() const { return last_seq_; }
+  uint64_t last_item() const { return last_item_; }
+  uint64_t unread() const { return head_ - position_; }  // bytes
   // The run has finished in its process, with exit_code().
   bool finished() const { return finished_ != v1::kNotFinished; }
   // The same, but by the Run's destructor or exit(): the end of the process takes precedence.
@@ -91,6 +103,7 @@ class SpoolReader {
   int64_t last_step_ = 0;   // of the row last_seq_
   uint64_t last_item_ = 0;  // 0: no item was read yet
   model::Losses losses_;
+  int64_t least_step_ = 0;
   uint32_t finished_ = v1::kNotFinished;
   int32_t exit_code_ = 0;
   uint64_t base_ticks_ = 0;

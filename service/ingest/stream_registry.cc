@@ -65,6 +65,16 @@ uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<con
   return attachment;
 }
 
+uint64_t StreamRegistry::BeginReading(const model::StreamKey& key,
+                                      std::shared_ptr<const RingFile> ring,
+                                      std::shared_ptr<const Peer> peer) {
+  absl::MutexLock lock(&mutex_);
+  LiveStream& live = streams_[key];
+  live.ring = std::move(ring);
+  if (peer != nullptr) live.peer = std::move(peer);
+  return live.attachment = ++last_attachment_;
+}
+
 void StreamRegistry::Detach(const model::StreamKey& key, uint64_t attachment) {
   {
     absl::MutexLock lock(&mutex_);

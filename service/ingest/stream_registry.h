@@ -72,7 +72,10 @@ class StreamRegistry {
   // stream are ignored from now on.
   uint64_t Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                   std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Records that the connection of that attachment is closed.
+  // The same for a known stream whose ring is read while its process lives, without a connection.
+  uint64_t BeginReading(const model::StreamKey& key, std::shared_ptr<const RingFile> ring,
+                        std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Records that the connection of that attachment is closed, or that its ring is not read any more.
   void Detach(const model::StreamKey& key, uint64_t attachment) ABSL_LOCKS_EXCLUDED(mutex_);
   // Each has a lower bound for what is committed.
   void SetDurable(const model::StreamKey& key, uint64_t durable_seq, uint64_t durable_item)

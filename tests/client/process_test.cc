@@ -1,4 +1,4 @@
-// Whole processes that end in every way, and that fork. The daemon is another process.
+// Whole processes that end in every way. The daemon is another process.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include <sstream>
 #include <string>
 
-#include "absl/base/config.h"
 #include "tests/client/fake_ingest.h"
 #include "tests/client/ring_file.h"
 #include "tests/support/child_process.h"
@@ -97,42 +96,6 @@ TEST_F(ProcessTest, CancelledThreadsEndAfterTheirCalls) {
   EXPECT_EQ(static_cast<long>(daemon_.row_count()), atol(rank.output.c_str())) << rank.output;
   EXPECT_EQ(daemon_.error(), "");
 }
-
-// The sanitizers of GCC 12 and Clang 14 do not hold their allocator's locks over a fork. So a child
-// can hang in its first free().
-#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
-TEST_F(ProcessTest, ChildrenForkedDuringLogLoseNothing) {  // S7
-  daemon_.Start();
-  const Finished rank = Rank("forks", 100);
-  ASSERT_EQ(rank.code, 0) << rank.output;
-  EXPECT_EQ(daemon_.error(), "");
-  // The daemon would take the rows that children left in their rings.
-  size_t rows = daemon_.row_count();
-  for (const std::string& path : RingPaths(dir_.path())) {
-    const RingFile ring = ReadRing(path);
-    ASSERT_EQ(ring.error, "");
-    EXPECT_TRUE(ring.finished);
-    for (const ReceivedStream& stream : daemon_.Streams()) {
-      if (stream.hello.stream().incarnation() != ring.hello.stream().incarnation()) continue;
-      rows -= stream.rows.size();
-    }
-    rows += ring.published_rows;
-  }
-  EXPECT_EQ(static_cast<long>(rows), atol(rank.output.c_str())) << rank.output;
-  // Rows of children that waited came by stream.
-  EXPECT_GE(daemon_.Streams().size(), 26u);
-}
-
-// If they shared it, each would take events from the other.
-TEST_F(ProcessTest, ForkedChildPollsItsOwnEpollSet) {  // S7
-  daemon_.Start();
-  const Finished rank = Rank("polls", 5);
-  ASSERT_EQ(rank.code, 0) << rank.output;
-  EXPECT_EQ(rank.output, "2\n");
-  EXPECT_EQ(daemon_.row_count(), 15u);
-}
-
-#endif
 
 TEST_F(ProcessTest, RanksStartOneDetachedDaemon) {  // S21
   const std::string script = dir_.File("fake-ranklogd");

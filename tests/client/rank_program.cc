@@ -3,10 +3,8 @@
 //
 //   rank_program HOW [N]     logs N rows, then ends as HOW says
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -38,92 +35,6 @@ long LogRows(ranklog::Run& run, long count) {
 }
 
 bool Durable(ranklog::FlushResult result) { return result == ranklog::FlushResult::kDurable; }
-
-int crowded_forks = 0;
-
-// A child inherits the locks of threads that do not exist in it. So only the threads of Forks() and
-// the sender may run at a fork, and none of gRPC's.
-void CountThreads() {
-  DIR* const tasks = opendir("/proc/self/task");
-  int threads = 0;
-  while (const dirent* const entry = readdir(tasks)) threads += entry->d_name[0] != '.';
-  closedir(tasks);
-  crowded_forks += threads > 3;
-}
-
-// Forks `count` children while another thread logs. Every second child logs; one in four also waits
-// until its rows are durable. Prints the total number of rows. Returns 0 if every child succeeded.
-int Forks(ranklog::Run& run, int count) {
-  std::atomic<bool> stop = false;
-  std::atomic<long> logged = 0;
-  std::thread busy([&] {
-    while (!stop) {
-      logged += LogRows(run, 20);
-      std::this_thread::sleep_for(std::chrono::microseconds(500));
-    }
-  });
-  int failed = 0;
-  std::vector<pid_t> children;
-  for (int i = 0; i < count; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (i % 2 == 0) exit(0);
-      if (LogRows(run, 5) != 5) exit(10);
-      if (i % 4 == 1 && !Durable(run.Flush(std::chrono::seconds(30)))) exit(11);
-      exit(0);
-    }
-    if (child < 0) return 12;
-    children.push_back(child);
-    if (i % 2 == 1) logged += 5;
-    if (children.size() == 4) {
-      for (pid_t pid : children) {
-        int status = 0;
-        waitpid(pid, &status, 0);
-        failed += status != 0;
-      }
-      children.clear();
-    }
-  }
-  stop = true;
-  busy.join();
-  const bool durable = Durable(run.Finish(0));
-  printf("%ld rows, %d failed, %d forks beside gRPC, %s\n", logged.load(), failed, crowded_forks,
-         durable ? "durable" : "spooled");
-  return failed == 0 && crowded_forks == 0 && durable ? 0 : 1;
-}
-
-// Prints the number of descriptors in the fullest epoll set of this process, while it and a forked
-// child are connected. In gRPC's set these are a wakeup and a connection.
-int PollsBesideChild(ranklog::Run& run) {
-  int to_parent[2], to_child[2];
-  if (pipe(to_parent) != 0 || pipe(to_child) != 0) return 12;
-  char byte = 0;
-  const auto log = [&] {
-    return LogRows(run, 5) == 5 && Durable(run.Flush(std::chrono::seconds(30)));
-  };
-  if (!log()) return 14;  // so that gRPC has a set at the fork
-  const pid_t child = fork();
-  if (child == 0) {
-    close(to_child[1]);
-    if (!log() || write(to_parent[1], &byte, 1) != 1) _exit(11);
-    _exit(read(to_child[0], &byte, 1) == 0 ? 0 : 13);  // until the parent has looked
-  }
-  const bool durable = log();
-  close(to_parent[1]);
-  const bool child_connected = read(to_parent[0], &byte, 1) == 1;
-  long most = 0;
-  for (int fd = 0; fd < 100; ++fd) {
-    std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
-    long targets = 0;
-    for (std::string line; std::getline(info, line);) targets += line.rfind("tfd:", 0) == 0;
-    most = std::max(most, targets);
-  }
-  close(to_child[1]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  printf("%ld\n", most);
-  return durable && child_connected && status == 0 ? 0 : 1;
-}
 
 // Logs `count` rows while signals arrive as fast as the kernel sends them. The handler of each
 // signal logs a row too.
@@ -198,10 +109,7 @@ int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "finish";
   const long count = argc > 2 ? atol(argv[2]) : 10;
   // Runs after the handler that Init() adds.
-  if (how == "forks") pthread_atfork(CountThreads, nullptr, nullptr);
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
-  if (how == "forks") return Forks(run, static_cast<int>(count));
-  if (how == "polls") return PollsBesideChild(run);
   if (how == "handlers") return LogsInHandlers(run, count);
   if (how == "cancelled") return CancelsThreads(run, static_cast<int>(count));
   const long logged = LogRows(run, count);

@@ -153,7 +153,8 @@ TEST(SocketTest, PassesADescriptorWithTheIncarnation) {
   const int listener = Listen(dir.File("sock"));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
                        Spool::Create({dir.path(), v1::kMinRingBytes}, v1::Hello()));
-  ASSERT_OK(
+  ASSERT_OK_AND_ASSIGN(
+      const int passing,
       PassDescriptor(SocketPlaces("unix:" + dir.File("sock"))[0], 0x0102030405060708, spool->fd()));
   const int connection = accept(listener, nullptr, nullptr);
   char bytes[32] = {};
@@ -174,6 +175,7 @@ TEST(SocketTest, PassesADescriptorWithTheIncarnation) {
   ASSERT_EQ(fstat(passed, &theirs), 0);
   EXPECT_EQ(ours.st_ino, theirs.st_ino);
   close(passed);
+  close(passing);
   close(connection);
   close(listener);
 }

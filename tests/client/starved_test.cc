@@ -65,7 +65,7 @@ TEST_F(StarvedTest, SurvivesFewDescriptorsAtStart) {
   }
 }
 
-// Some open descriptors are gRPC's, and become free when the sender leaves gRPC.
+// Some open descriptors are the connection's, and become free when the sender leaves it.
 TEST_F(StarvedTest, SurvivesFewDescriptorsAtReconnect) {
   for (int left = -8; left < 30; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "again");

@@ -119,6 +119,11 @@ absl::Status DaemonLife::Open() {
   };
   context_.wall_clock = wall_clock;
   orphans_ = std::make_unique<ingest::Orphans>(&context_, reader_.get());
+  live_rings_ = std::make_unique<ingest::LiveRings>(
+      &context_, [] {},
+      [this](const ingest::RingFile&, uint64_t incarnation) {
+        return surroundings_.lives(incarnation);
+      });
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
   for (const model::Stream& stream : streams) {
     if (stream.state == model::StreamState::kLive) registry_.AddKnown(stream);
@@ -138,6 +143,11 @@ void DaemonLife::Connect(const std::shared_ptr<Link>& link, uint64_t incarnation
 
 void DaemonLife::Finish(const v1::FinishRequest& request, ingest::Answer answer) {
   ingest::Finish(&context_, request, std::move(answer));
+}
+
+void DaemonLife::Pass(const std::string& path) {
+  auto file = ingest::RingFile::OpenLeft(path);
+  if (file.ok()) live_rings_->Offer(*std::move(file), peer_, UniqueFd());
 }
 
 absl::Duration DaemonLife::Step() {
@@ -165,6 +175,10 @@ absl::Duration DaemonLife::Step() {
         if (now < next_checkpoint_) return;
         next_checkpoint_ = now + absl::Seconds(1);
         return store_->Checkpoint();
+      case 5:
+        if (now < next_read_) return;
+        next_read_ = now + ingest::LiveRings::kInterval;
+        return live_rings_->Read(now);
       default:
         if (now < next_removal_) return;
         surroundings_.before_removal();
@@ -172,11 +186,11 @@ absl::Duration DaemonLife::Step() {
         return;
     }
   };
-  int order[] = {0, 1, 2, 3, 4, 5};
-  for (int i = retention_ != nullptr ? 5 : 4; i > 0; --i)
-    std::swap(order[i], order[world_.Below(static_cast<uint64_t>(i + 1))]);
+  std::vector<int> order = {0, 1, 2, 3, 4};
+  if (surroundings_.forks) order.push_back(5);
+  if (retention_ != nullptr) order.push_back(6);
+  for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[world_.Below(i + 1)]);
   for (int which : order) {
-    if (which == 5 && retention_ == nullptr) continue;
     if (works() && (!world_.faults || world_.Chance(0.8))) stage(which);
   }
   return std::max(wait, absl::Milliseconds(1));
@@ -219,6 +233,7 @@ void DaemonLife::FindRings() {
     world_.Note("adopts a ring");
     left.push_back({*std::move(file), *std::move(ring)});
   }
+  live_rings_->TakeLeft();                                 // these are among ring_files
   orphans_->Adopt(left, [](const auto&, const auto&) {});  // tried again at the next call
 }
 

@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
+#include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/server/finish_call.h"
 #include "service/pipeline/aggregate_loop.h"
@@ -35,6 +36,7 @@ class DaemonLife {
     std::function<bool(uint64_t incarnation)> lives;       // whether the ring's rank is alive
     std::function<std::vector<std::string>()> ring_files;  // rings of dead ranks
     std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;
+    bool forks = false;  // its ranks have forked children
     // called before a run may be removed; null: no run is removed
     std::function<void()> before_removal;
   };
@@ -46,6 +48,7 @@ class DaemonLife {
 
   void Connect(const std::shared_ptr<Link>& link, uint64_t incarnation);
   void Finish(const v1::FinishRequest& request, ingest::Answer answer);
+  void Pass(const std::string& path);  // the ring of a forked child
 
   // Runs one step of one of its threads. Returns the time until the next step.
   absl::Duration Step();
@@ -81,12 +84,14 @@ class DaemonLife {
   std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;
   std::unique_ptr<ingest::Orphans> orphans_;
+  std::unique_ptr<ingest::LiveRings> live_rings_;
   std::vector<std::shared_ptr<Link>> links_;
   std::vector<Waiter> waiting_;  // until the rows of the dead are taken
   absl::Time next_watch_ = absl::InfinitePast();
   absl::Time next_checkpoint_;
   absl::Time next_commit_ = absl::InfinitePast();
   absl::Time next_removal_ = absl::InfinitePast();
+  absl::Time next_read_ = absl::InfinitePast();
 };
 
 }  // namespace ranklog::simulation

@@ -226,5 +226,20 @@ plant(server/attach_session.cc content_removed_before_commit
 plant(orphans/drain.cc dead_rings_content_skipped
   "ring.Next(kPartBytes, content)"
   "ring.Next(kPartBytes, @BUG@ ? nullptr : content)")
+plant(stream/live_ring.cc live_ring_freed_at_read
+  "header->tail.store(end, std::memory_order_release);"
+  "header->tail.store(@BUG@ ? reader_.position() : end, std::memory_order_release);")
+plant(orphans/live_rings.cc live_mark_before_commit
+  "  context_.store->Submit("
+  "  if (@BUG@) ring->marks.Write(reader.position(), reader.last_seq(), reader.last_item());
+  context_.store->Submit(")
+plant(orphans/live_rings.cc live_ring_not_read_again
+  "ring->must_rewind = true;"
+  "ring->must_rewind = !@BUG@;")
+plant(orphans/live_rings.cc live_ring_never_ends
+  "  if (!lives) {
+    context_"
+  "  if (!lives && !@BUG@) {
+    context_")
 
 file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

@@ -46,10 +46,16 @@ double SharedNumber(World& world) {
 
 struct Rank::Sender {
   explicit Sender(std::unique_ptr<internal::Spool> spool)
-      : ring(std::move(spool)), protocol(&ring) {}
+      : ring(std::move(spool)), protocol(&ring), live(&ring) {}
+
+  bool done() const { return ring.finish_durable.load(); }
 
   internal::Ring ring;
   internal::StreamProtocol protocol;
+  // Instead of the protocol, for the ring of a forked child.
+  bool of_child = false;
+  internal::LiveRing live;
+  uint64_t passed_to = 0;  // the daemon's life that got the ring
   RingRecord* record = nullptr;
   uint32_t word = 0;
   std::shared_ptr<Link> link;
@@ -69,7 +75,7 @@ Rank::Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions optio
       daemon_(*daemon),
       options_(std::move(options)),
       steps_(internal::SharedSteps::Create()) {
-  for (uint32_t i = 0; i < options_.rings; ++i) AddRing(i);
+  for (uint32_t i = 0; i < options_.rings + options_.children; ++i) AddRing(i, i >= options_.rings);
   if (options_.explicit_steps) steps_->Take(senders_[0]->word, options_.first_step);
 }
 
@@ -81,7 +87,7 @@ Rank::~Rank() {
   }
 }
 
-v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
+v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation, bool of_child) const {
   v1::Hello hello;
   hello.mutable_stream()->set_project("sim");
   hello.mutable_stream()->set_job_id("job");
@@ -105,7 +111,8 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   identity->set_local_world_size(options_.counted ? options_.ranks_of_node : 0);
   identity->set_node(absl::StrCat("node", options_.node));
   identity->set_node_rank(options_.node);
-  identity->set_pid(options_.pid);
+  identity->set_pid(options_.pid + (of_child ? 10'000 * thread : 0));
+  hello.mutable_ring()->set_read_live(of_child);
   identity->set_thread(thread);
   identity->set_began_us(options_.began_us);
   identity->set_boot_id(BootId());
@@ -119,19 +126,22 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   return hello;
 }
 
-void Rank::AddRing(uint32_t thread) {
+void Rank::AddRing(uint32_t thread, bool of_child) {
   const uint64_t incarnation = world_.Bits() | 1;
   auto spool = internal::Spool::Create({options_.spool_dir, v1::kMinRingBytes},
-                                       MakeHello(thread, incarnation));
+                                       MakeHello(thread, incarnation, of_child));
   if (!spool.ok()) std::abort();
   auto sender = std::make_shared<Sender>(*std::move(spool));
   Calibrate(*sender);
+  sender->of_child = of_child;
+  if (of_child) sender->ring.spool->header()->finished.store(v1::kFinishedByCall);
   sender->ring.spool->Publish();
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
   sender->record->node = options_.node;
   sender->record->process = options_.process;
   sender->record->start = options_.must_continue ? 0 : options_.start;
-  sender->record->rings = options_.rings;
+  sender->record->rings = options_.rings + options_.children;
+  sender->record->finished = of_child;  // its end means nothing for the run
   sender->record->counts = !options_.explicit_steps && (options_.process > 1 || options_.resumed);
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
@@ -256,9 +266,10 @@ void Rank::Finish(int exit_code) {
   finished_ = true;
   for (const auto& sender : senders_) {
     v1::SpoolHeader* const header = sender->ring.spool->header();
+    sender->ring.closing.store(true);
+    if (sender->of_child) continue;  // it calls exit()
     header->exit_code.store(exit_code);
     header->finished.store(1);
-    sender->ring.closing.store(true);
     sender->record->finished = true;
     sender->record->exit_code = exit_code;
   }
@@ -266,7 +277,7 @@ void Rank::Finish(int exit_code) {
 
 bool Rank::done() const {
   return std::all_of(senders_.begin(), senders_.end(),
-                     [](const auto& sender) { return sender->protocol.done(); });
+                     [](const auto& sender) { return sender->done(); });
 }
 
 std::vector<std::string> Rank::Paths() const {
@@ -280,14 +291,43 @@ std::vector<std::string> Rank::Paths() const {
 
 bool Rank::Owns(uint64_t incarnation) const {
   return std::any_of(senders_.begin(), senders_.end(), [&](const auto& sender) {
-    return sender->record->incarnation == incarnation && !sender->protocol.done();
+    return sender->record->incarnation == incarnation && !sender->done();
   });
+}
+
+std::string Rank::KillChild() {
+  const auto child = std::find_if(senders_.begin(), senders_.end(), [](const auto& sender) {
+    return sender->of_child && !sender->done();
+  });
+  if (child == senders_.end()) return "";
+  (*child)->record->ended = world_.age();
+  std::string path = (*child)->ring.spool->path();
+  senders_.erase(child);
+  return path;
+}
+
+// What ForkedRings does for a ring.
+void Rank::TickChild(Sender& sender) {
+  if (sender.passed_to != daemon_.life()) sender.passed_to = 0;
+  if (sender.passed_to == 0 && world_.now() >= sender.next_attempt) {
+    sender.passed_to = daemon_.pass(sender.ring.spool->path());
+    sender.next_attempt = world_.now() + world_.Delay(50, 5000);
+  }
+  sender.live.Advance(ClientTime(world_.now()), steps_->open());
+  RingRecord& record = *sender.record;
+  record.acknowledged = std::max(record.acknowledged, sender.ring.durable_rows.load());
+  record.acknowledged_items = std::max(record.acknowledged_items, sender.ring.durable_items.load());
+  if (record.acknowledged > 0) record.known = std::min(record.known, world_.age());
 }
 
 void Rank::Tick() {
   for (const auto& sender : senders_) {
-    if (sender->protocol.done()) continue;
+    if (sender->done()) continue;
     Calibrate(*sender);
+    if (sender->of_child) {
+      TickChild(*sender);
+      continue;
+    }
     if (sender->link == nullptr && world_.now() >= sender->next_attempt) Connect(*sender);
     if (sender->link != nullptr) Pump(*sender);
   }

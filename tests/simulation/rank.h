@@ -1,4 +1,5 @@
-// One rank: a process with a ring for each thread that logs, and the sender's side of the protocol.
+// One rank: a process with a ring for each thread that logs, and the sender's side of the protocol. In
+// some seeds its later rings are those of forked children, which the daemon reads while they live.
 
 #ifndef TESTS_SIMULATION_RANK_H_
 #define TESTS_SIMULATION_RANK_H_
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "client/ring/steps.h"
+#include "client/stream/live_ring.h"
 #include "client/stream/stream_protocol.h"
 #include "tests/simulation/link.h"
 #include "tests/simulation/oracle.h"
@@ -22,6 +24,9 @@ struct Daemon {
   std::function<bool(std::shared_ptr<Link>, RingRecord*)> connect;
   std::function<void(const v1::FinishRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
       finish;
+  // Passes the ring of a forked child. Returns the number of the daemon's life; 0: none listens.
+  std::function<uint64_t(const std::string& path)> pass;
+  std::function<uint64_t()> life;
 };
 
 struct RankOptions {
@@ -32,6 +37,7 @@ struct RankOptions {
   uint32_t ranks_of_node = 1;
   bool counted = true;  // the launcher provides the two fields above
   uint32_t rings = 1;
+  uint32_t children = 0;  // forked, each with a ring
   uint64_t process = 1;   // number of the process of this rank
   uint64_t began_us = 1;  // by a clock that nobody sets
   int64_t init_us = 1;    // by the wall clock
@@ -61,6 +67,8 @@ class Rank {
   // `last`: no row follows.
   void Configure(bool last);
   void Finish(int exit_code);
+  // A forked child dies. Returns the path of its ring; empty if none lives.
+  std::string KillChild();
   // Does one sender tick for each ring.
   void Tick();
 
@@ -72,8 +80,9 @@ class Rank {
  private:
   struct Sender;
 
-  v1::Hello MakeHello(uint32_t thread, uint64_t incarnation) const;
-  void AddRing(uint32_t thread);
+  v1::Hello MakeHello(uint32_t thread, uint64_t incarnation, bool of_child) const;
+  void AddRing(uint32_t thread, bool of_child);
+  void TickChild(Sender& sender);
   void Calibrate(Sender& sender);
   LoggedRow MakeRow(Sender& sender, int64_t step);
   void Connect(Sender& sender);

@@ -16,6 +16,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.local_rank = static_cast<uint32_t>(index);
   rank.rings = process == 1 ? options_.rings[index]
                             : static_cast<uint32_t>(world_.Between(1, options_.rings[index]));
+  rank.children = options_.children;
   rank.process = process;
   rank.began_us = static_cast<uint64_t>(absl::ToUnixMicros(world_.now()));
   rank.init_us = absl::ToUnixMicros(wall_clock_.now());
@@ -75,6 +76,11 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   const bool burst = options_.bursts && world_.Chance(0.05);
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
+  if (options_.children > 0 && world_.Chance(0.01)) {
+    std::string path = ranks_[index]->KillChild();
+    world_.Note("a child of rank ", index, " dies: ", !path.empty());
+    if (!path.empty()) left_rings_.push_back(std::move(path));
+  }
   if (world_.faults && world_.Chance(options_.rank_deaths)) {
     const bool finished = ranks_[index]->finished();  // a launcher does not restart it then
     KillRank(index);

@@ -14,6 +14,12 @@ Daemon SimulatedNode::Reach() {
     daemon_->Connect(link, ring->incarnation);
     return true;
   };
+  reach.life = [this] { return daemon_ == nullptr ? 0 : lives_; };
+  reach.pass = [this](const std::string& path) -> uint64_t {
+    if (daemon_ == nullptr || (world_.faults && world_.Chance(0.05))) return 0;
+    daemon_->Pass(path);
+    return lives_;
+  };
   const auto answer_later = [this](auto answer, absl::Status status) {
     const bool lost = world_.faults && world_.Chance(0.1);
     if (lost) status = absl::DeadlineExceededError("lost");

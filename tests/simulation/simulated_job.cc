@@ -105,6 +105,9 @@ void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t
     node.rank.rank_statistics = {"mean", "min", "max", "std", "argmin", "argmax"};
   }
   if (outcome_.seed % 8 == 7) SetRules(outcome_.seed / 8, &node.rank);
+  if (outcome_.seed % 4 == 3 && world_.faults && !node.removes) {
+    node.children = 1 + static_cast<uint32_t>(outcome_.seed / 4 % 8);
+  }
   // the daemon does not wait for unknown ranks
   if (!node.rank.counted) oracle_.expect_no_late_rows = false;
   node.rank.rank = cyclic ? part : node.rank.ranks * part / parts;

@@ -62,6 +62,7 @@ void SimulatedNode::StartDaemon() {
               ring->acknowledged_items = std::max(ring->acknowledged_items, items);
             }
           },
+      .forks = options_.children > 0,
       .before_removal = nullptr};
   if (options_.removes) surroundings.before_removal = [this] { CopyStore(); };
   auto started = DaemonLife::Start(&world_, surroundings);

@@ -26,6 +26,7 @@ class SimulatedNode {
     RankOptions rank;             // options of its first rank
     uint32_t rank_stride = 1;     // distance between the numbers of its ranks
     std::vector<uint32_t> rings;  // at most, for each of its ranks
+    uint32_t children = 0;        // forked, of each rank
     absl::Duration log_pause;     // of a rank, between bursts of rows
     double disk_faults = 0;       // probability at each check
     double daemon_deaths = 0;     // probability at each step

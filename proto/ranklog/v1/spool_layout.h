@@ -1,6 +1,6 @@
 // The layout of a spool file, byte by byte as client/spool_format.md specifies it. Besides the
 // protocol, this is the only format that the rank and the daemon share. The rank writes the file,
-// and the daemon reads it after the rank has died.
+// and the daemon reads it after the rank has died. The ring of a forked child it reads earlier, too.
 
 #ifndef RANKLOG_V1_SPOOL_LAYOUT_H_
 #define RANKLOG_V1_SPOOL_LAYOUT_H_
@@ -52,6 +52,15 @@ struct ClockCalibration {
   std::atomic<double> us_per_tick;
 };
 
+// How far the daemon has stored a ring that it reads while the process lives (Ring.read_live). The
+// daemon fills the copy that is not current, and then makes it current. So the process never sees
+// half of a copy.
+struct StoredMark {
+  std::atomic<uint64_t> end;  // all records before this position
+  std::atomic<uint64_t> rows;
+  std::atomic<uint64_t> items;
+};
+
 enum FinishedBy : uint32_t {
   kNotFinished = 0,
   // By Finish(), or by an exit() that waits for delivery. `exit_code` is set.
@@ -98,6 +107,14 @@ struct SpoolHeader {
 
   // Written by the thread that logs, seldom.
   std::atomic<uint64_t> lost_values;  // left out of rows that were written
+
+  // Written by the sender of a ring that the daemon reads live: later rows have at least this step.
+  std::atomic<int64_t> least_step;
+
+  // Written by the daemon that reads the ring live.
+  alignas(64) std::atomic<uint32_t> stored;  // which of the two below is current
+  uint32_t reserved2;
+  StoredMark stored_marks[2];
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free &&

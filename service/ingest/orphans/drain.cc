@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kPartBytes = 4 << 20;  // per commit; limits the memory that a drain needs
 
+}  // namespace
+
 absl::Status StorePart(const SpoolReader::Part& part, int64_t stream, storage::Store& store) {
   for (const SpoolReader::Part::Shape& shape : part.shapes) {
     RETURN_IF_ERROR(store.DefineShape(stream, shape.id, shape.keys));
@@ -22,8 +24,6 @@ absl::Status StorePart(const SpoolReader::Part& part, int64_t stream, storage::S
   RETURN_IF_ERROR(store.SkipItemsTo(stream, part.items.front().seq - 1));  // as for rows
   return store.AppendItems(stream, part.items).status();
 }
-
-}  // namespace
 
 absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const ContentDir* content) {

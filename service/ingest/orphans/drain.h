@@ -1,4 +1,4 @@
-// Copies the contents of a dead rank's ring into the store.
+// Copies the contents of a ring into the store.
 
 #ifndef SERVICE_INGEST_ORPHANS_DRAIN_H_
 #define SERVICE_INGEST_ORPHANS_DRAIN_H_
@@ -18,6 +18,9 @@ struct Drained {
   uint64_t rows = 0;    // found in the ring; the store drops rows that it already has
   absl::Status damage;  // not OK: the ring is readable only in part; the readable part was stored
 };
+
+// Stores a part of a ring. Records that the store already has change nothing.
+absl::Status StorePart(const SpoolReader::Part& part, int64_t stream, storage::Store& store);
 
 // Stores all rows, shapes, items and losses of the ring, a few MiB per commit. Blocks until they
 // are durable.

@@ -15,6 +15,7 @@
 #include "service/base/this_boot.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/orphans/drain.h"
+#include "service/ingest/orphans/ring_attach.h"
 
 namespace ranklog::ingest {
 std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {
@@ -163,40 +164,15 @@ Orphans::StartKey Orphans::StartOf(const model::Session& session) {
 }
 
 absl::StatusOr<Orphans::Found> Orphans::Read(const OrphanRing& left) {
-  v1::Hello hello;
-  if (!hello.ParseFromString(left.ring.hello())) {
-    return absl::DataLossError("its Hello is unreadable");
-  }
-  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
-  if (session.stream.incarnation != left.ring.incarnation()) {
-    return absl::DataLossError("its Hello is of another ring");
-  }
+  ASSIGN_OR_RETURN(model::Session session, SessionOf(left.ring));
   return Found{&left, std::move(session), Birth()};
 }
 
 absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found, bool lives) {
   model::Session session = found.session;
-  session.first_seq = found.left->ring.FirstSeq();
   session.left = !lives;
-  ResolveDestinations(context_.credentials, &session);
-  model::Stream stream;
-  context_.registry->BeginAttaching({.key = session.stream,
-                                     .process = session.launch.process,
-                                     .ring = found.left->file,
-                                     .peer = nullptr});
-  const absl::Status status = context_.store->SubmitAndWait([&](storage::Store& store) {
-    ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));
-    return absl::OkStatus();
-  });
-  // The stream stays known until it is ended, which may need several attempts.
-  if (status.ok()) context_.registry->AddKnown(stream, found.left->file);
-  context_.registry->EndAttaching(session.stream);
-  RETURN_IF_ERROR(status);
-  context_.run_attached(stream.run);
-  for (const std::string& mistake : session.mistakes) {
-    spdlog::warn("run {}: {}", stream.run_id,
-                 absl::StrReplaceAll(mistake, {{"{run}", stream.run_id}}));
-  }
+  ASSIGN_OR_RETURN(const model::Stream stream,
+                   AttachRing(context_, std::move(session), found.left->ring, found.left->file));
   return Attached{{.key = stream.key,
                    .id = stream.id,
                    .run = stream.run,
@@ -204,7 +180,7 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found, bool lives
                    .ring = found.left->file,
                    .peer = nullptr},
                   found.birth,
-                  StartOf(session)};
+                  StartOf(found.session)};
 }
 
 bool Orphans::EndMatching(const std::function<bool(const Attached&)>& predicate,

@@ -97,6 +97,10 @@ void RankWatch::Run() {
       rings = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
+    if (options_.live_rings != nullptr) {
+      for (Orphans::OrphanRing& left : options_.live_rings->TakeLeft())
+        AddLeft(&rings, std::move(left));
+    }
     WatchPeers();
     Sweep(now);  // before Adopt(): these streams are older than the rings found
     AttachForked(rings, now);
@@ -233,23 +237,31 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   if (!ring.ok()) return IgnoreRing(**file, ring.status());
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
-  if (live) return;  // Sweep() handles it
-  if (!IsForDaemonAt(options_.socket_path, *ring)) return;
-  if ((*file)->locked()) {
+  const bool is_ours = live || IsForDaemonAt(options_.socket_path, *ring);
+  const bool locked = (*file)->locked();
+  if (is_ours && locked && (!live || live->attachment == 0) && options_.live_rings != nullptr) {
+    options_.live_rings->Offer(*file, /*peer=*/nullptr, UniqueFd());
+  }
+  if (live || !is_ours) return;  // Sweep() handles it
+  if (locked) {
     rings->living.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
     return;
   }
-  const auto same = [&id](const Orphans::OrphanRing& other) {
-    return FileId(other.file->device(), other.file->inode()) == id;
-  };
-  const auto& left = rings->left;
-  if (std::any_of(left.begin(), left.end(), same)) return;  // its directory has two names
   const auto before = suspected.find(id);
   if (before == suspected.end() || rings->left.size() >= kMaxLeft) {
     suspects_[id] = before == suspected.end() ? now : before->second;
     return;
   }
-  rings->left.push_back({*std::move(file), *std::move(ring)});
+  AddLeft(rings, {*std::move(file), *std::move(ring)});
+}
+
+// A ring may come twice: its directory has two names, or its process passed it as well.
+void RankWatch::AddLeft(Rings* rings, Orphans::OrphanRing ring) {
+  const auto same = [&ring](const Orphans::OrphanRing& other) {
+    return other.ring.incarnation() == ring.ring.incarnation();
+  };
+  if (std::any_of(rings->left.begin(), rings->left.end(), same)) return;
+  rings->left.push_back(std::move(ring));
 }
 
 void RankWatch::AttachForked(const Rings& rings, absl::Time now) {

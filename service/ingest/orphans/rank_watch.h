@@ -23,6 +23,7 @@
 #include "service/base/unique_fd.h"
 #include "service/ingest/attach.h"
 #include "service/ingest/ingest_context.h"
+#include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/ring_file.h"
 #include "service/ingest/stream_registry.h"
@@ -52,8 +53,8 @@ class WakeEvent {
 //     stream is connected for some seconds, or its next program wants to attach.
 //
 // At the start and every few seconds, it scans the spool directories for rings whose rank never
-// attached. Such rings are from a time without a daemon, or from forked children that could not
-// connect. A user may have several daemons that scan the same directories. Each takes the rings
+// attached. Such rings are from a time without a daemon. LiveRings gets those of live forked children.
+// A user may have several daemons that scan the same directories. Each takes the rings
 // that name its address, and rings that name none.
 //
 // A live rank that forked, and its live children, are attached by their rings, because a step of
@@ -79,6 +80,7 @@ class RankWatch {
     // After the daemon's start, a live stream whose ring is not found has this long to attach. The
     // same for a forked child that was attached by its ring: the run waits so long for its rows.
     absl::Duration attach_grace = absl::Seconds(15);
+    LiveRings* live_rings = nullptr;  // gets the rings of live forked children; outlives the watch
   };
 
   // The registry notifies `wake`. `context` must outlive this object, and so must `wake`.
@@ -128,6 +130,7 @@ class RankWatch {
   // previous scan too.
   void Examine(const std::string& path, absl::Time now,
                const std::map<FileId, absl::Time>& suspected, Rings* rings);
+  static void AddLeft(Rings* rings, Orphans::OrphanRing ring);
   // Attaches by their rings the ranks that forked, and their children. Runs no longer wait for
   // those that did not connect in time.
   void AttachForked(const Rings& rings, absl::Time now);

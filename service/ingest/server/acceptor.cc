@@ -252,7 +252,8 @@ void Acceptor::ReceiveDescriptor(PendingConnection connection) {
   uint64_t incarnation = 0;
   memcpy(&incarnation, bytes + sizeof(v1::kDescriptorMagic), sizeof(incarnation));
   ++counters_.descriptors;
-  handlers_.descriptor(incarnation, std::move(received), std::move(connection.peer));
+  handlers_.descriptor(incarnation, std::move(received), std::move(connection.peer),
+                       std::move(connection.fd));
 }
 
 void Acceptor::CloseLate(absl::Time now) {

@@ -44,8 +44,10 @@ class Acceptor {
   struct Handlers {
     // A connection from a gRPC client, non-blocking.
     std::function<void(UniqueFd, std::shared_ptr<const Peer>)> grpc;
-    // A spool descriptor, for the ring of this incarnation.
-    std::function<void(uint64_t incarnation, UniqueFd, std::shared_ptr<const Peer>)> descriptor;
+    // A spool descriptor, for the ring of this incarnation, and the connection on which it came.
+    std::function<void(uint64_t incarnation, UniqueFd, std::shared_ptr<const Peer>,
+                       UniqueFd connection)>
+        descriptor;
   };
   struct Counters {
     std::atomic<uint64_t> accepted{0};

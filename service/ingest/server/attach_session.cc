@@ -12,8 +12,8 @@
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/former_program.h"
+#include "service/ingest/rank_ring.h"
 #include "service/ingest/server/hello_reply.h"
-#include "service/ingest/server/rank_ring.h"
 #include "service/ingest/server/refusals.h"
 
 namespace ranklog::ingest {

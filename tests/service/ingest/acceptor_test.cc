@@ -53,7 +53,8 @@ class AcceptorTest : public ::testing::Test {
       grpc_ = std::move(fd);
       peer_ = std::move(peer);
     };
-    handlers.descriptor = [this](uint64_t incarnation, UniqueFd fd, std::shared_ptr<const Peer>) {
+    handlers.descriptor = [this](uint64_t incarnation, UniqueFd fd, std::shared_ptr<const Peer>,
+                                 UniqueFd) {
       absl::MutexLock lock(&mutex_);
       incarnation_ = incarnation;
       descriptor_ = std::move(fd);

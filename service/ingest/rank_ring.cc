@@ -1,4 +1,4 @@
-#include "service/ingest/server/rank_ring.h"
+#include "service/ingest/rank_ring.h"
 
 #include <spdlog/spdlog.h>
 

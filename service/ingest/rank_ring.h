@@ -1,7 +1,7 @@
-// The ring of a rank that attaches.
+// The ring of a rank or of a forked child that attaches.
 
-#ifndef SERVICE_INGEST_SERVER_RANK_RING_H_
-#define SERVICE_INGEST_SERVER_RANK_RING_H_
+#ifndef SERVICE_INGEST_RANK_RING_H_
+#define SERVICE_INGEST_RANK_RING_H_
 
 #include <memory>
 
@@ -25,4 +25,4 @@ absl::Status RememberDirOf(const RingFile* ring, storage::SpoolDirs* dirs);
 
 }  // namespace ranklog::ingest
 
-#endif  // SERVICE_INGEST_SERVER_RANK_RING_H_
+#endif  // SERVICE_INGEST_RANK_RING_H_
