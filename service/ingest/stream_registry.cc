@@ -69,7 +69,9 @@ uint64_t StreamRegistry::BeginReading(const model::StreamKey& key,
                                       std::shared_ptr<const RingFile> ring,
                                       std::shared_ptr<const Peer> peer) {
   absl::MutexLock lock(&mutex_);
-  LiveStream& live = streams_[key];
+  const auto found = streams_.find(key);
+  if (found == streams_.end()) return 0;
+  LiveStream& live = found->second;
   live.ring = std::move(ring);
   if (peer != nullptr) live.peer = std::move(peer);
   return live.attachment = ++last_attachment_;

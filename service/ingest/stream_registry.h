@@ -72,7 +72,8 @@ class StreamRegistry {
   // stream are ignored from now on.
   uint64_t Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                   std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same for a known stream whose ring is read while its process lives, without a connection.
+  // The same for a known stream whose ring is read while its process lives, without a connection. 0:
+  // it has ended meanwhile.
   uint64_t BeginReading(const model::StreamKey& key, std::shared_ptr<const RingFile> ring,
                         std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the connection of that attachment is closed, or that its ring is not read any more.

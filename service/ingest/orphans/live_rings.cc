@@ -120,8 +120,9 @@ bool LiveRings::Offer(std::shared_ptr<const RingFile> file, std::shared_ptr<cons
   // Only a file with a name can be removed.
   if (peer != nullptr && file->path().empty()) {
     auto named = RingFile::OpenClaimed(ToClaim(hello.ring()), *peer);
-    if (named.ok() && !(*named)->path().empty())
-      return Offer(*std::move(named), std::move(peer), std::move(connection));
+    const bool is_same = named.ok() && !(*named)->path().empty() &&
+                         (*named)->inode() == file->inode() && (*named)->device() == file->device();
+    if (is_same) return Offer(*std::move(named), std::move(peer), std::move(connection));
   }
   auto ring =
       std::make_shared<LiveRing>(std::move(file), std::move(peer), std::move(connection), *reader);
@@ -273,7 +274,7 @@ bool LiveRings::Attach(LiveRing* ring, absl::Time now) {
   ring->run = live->run;
   ring->first_seq = ring->reader.FirstSeq();
   ring->attachment = context_.registry->BeginReading(ring->session.stream, ring->file, ring->peer);
-  return true;
+  return ring->attachment != 0;
 }
 
 void LiveRings::Submit(const Pointer& ring, bool urgent) {
