@@ -48,7 +48,7 @@ bool ranklog_settings_set(ranklog_settings* settings, const char* name, const ch
   if (settings == nullptr || name == nullptr) return false;
   const Uncancelled uncancelled;
   try {
-    return ranklog::internal::SettingReader(name, value, value_bytes).Read(FromHandle(settings));
+    return ranklog::header::SettingReader(name, value, value_bytes).Read(FromHandle(settings));
   } catch (...) {  // no memory
     return false;
   }
@@ -59,10 +59,10 @@ void ranklog_settings_each(const ranklog_settings* settings, ranklog_setting_cal
   if (settings == nullptr || each == nullptr) return;
   const Uncancelled uncancelled;
   try {
-    ranklog::internal::ForEachSetting(*FromHandle(settings),
-                                      [&](const std::string& name, std::string_view value) {
-                                        each(user, name.c_str(), value.data(), value.size());
-                                      });
+    ranklog::header::ForEachSetting(*FromHandle(settings),
+                                    [&](const std::string& name, std::string_view value) {
+                                      each(user, name.c_str(), value.data(), value.size());
+                                    });
   } catch (...) {  // no memory
   }
 }

@@ -170,7 +170,7 @@ std::vector<std::string> MembersOfHeader() {
 TEST(SettingTableTest, EveryMemberCrossesTheBoundary) {
   std::vector<std::string> visited;
   Settings none;
-  internal::VisitSettings([&](std::string_view name, auto&) { visited.emplace_back(name); }, none);
+  header::VisitSettings([&](std::string_view name, auto&) { visited.emplace_back(name); }, none);
   EXPECT_EQ(visited, MembersOfHeader())
       << "add the member to VisitSettings() in ranklog/settings.h";
 }
@@ -202,9 +202,9 @@ struct Changer {
 
 TEST(SettingTableTest, SettingsCrossTheBoundaryUnchanged) {
   Settings settings;
-  internal::VisitSettings(Changer(), settings);
-  const Settings there_and_back = internal::FromC(internal::ToC(settings).get());
-  internal::VisitSettings(
+  header::VisitSettings(Changer(), settings);
+  const Settings there_and_back = header::FromC(header::ToC(settings).get());
+  header::VisitSettings(
       [](std::string_view name, const auto& before, const auto& after, const auto& otherwise) {
         EXPECT_EQ(before, after) << name;
         EXPECT_NE(after, otherwise) << name;

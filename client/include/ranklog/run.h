@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "ranklog/c.h"
-#include "ranklog/exceptions.h"
+#include "ranklog/compiler.h"
 #include "ranklog/settings.h"
 #include "ranklog/span.h"
 #include "ranklog/value.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // Counters of this process, over all its threads, since Init().
 struct Stats {
@@ -383,7 +384,7 @@ inline FlushResult Run::Finish(int exit_code) noexcept {
   return static_cast<FlushResult>(ranklog_finish(run_, exit_code));
 }
 
-namespace internal {
+namespace header {
 
 // The text that `read` (ranklog_last_error, ...) writes. It may change between two calls.
 template <typename Read>
@@ -397,7 +398,7 @@ std::string ReadText(const ranklog_run* run, const Read& read) {
   }
 }
 
-}  // namespace internal
+}  // namespace header
 
 inline Stats Run::stats() const noexcept {
   RANKLOG_TRY {
@@ -417,8 +418,8 @@ inline Stats Run::stats() const noexcept {
     stats.updates_pending = counters.updates_pending;
     stats.updates_refused = counters.updates_refused;
     stats.connected = counters.connected;
-    stats.last_error = internal::ReadText(run_, ranklog_last_error);
-    stats.run_id = internal::ReadText(run_, ranklog_run_id);
+    stats.last_error = header::ReadText(run_, ranklog_last_error);
+    stats.run_id = header::ReadText(run_, ranklog_run_id);
     return stats;
   }
   RANKLOG_CATCH_ALL { return Stats(); }  // no memory
@@ -432,11 +433,11 @@ inline const Settings& Run::settings() const noexcept {
 inline Run Init(Settings settings) noexcept {
   Run run;
   RANKLOG_TRY {
-    const internal::SettingsHandle given = internal::ToC(settings);
+    const header::SettingsHandle given = header::ToC(settings);
     auto resolved = std::make_unique<Settings>();
     if (given != nullptr) run.run_ = ranklog_init(given.get());
     if (run.run_ != nullptr) {
-      *resolved = internal::FromC(ranklog_run_settings(run.run_));
+      *resolved = header::FromC(ranklog_run_settings(run.run_));
       resolved->on_message = std::move(settings.on_message);
       run.settings_ = std::move(resolved);
     }
@@ -445,6 +446,7 @@ inline Run Init(Settings settings) noexcept {
   return run;
 }
 
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_RUN_H_

@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "ranklog/c.h"
-#include "ranklog/exceptions.h"
+#include "ranklog/compiler.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // Which runs the tracker shows for a job of many ranks.
 enum class LogStrategy {
@@ -147,7 +148,8 @@ struct Settings {
   std::vector<std::string> environment_errors;
 };
 
-namespace internal {
+// What follows is not part of the documentation.
+namespace header {
 
 // Calls visit(name, settings.member...) for each setting that has a value in ranklog_settings. This
 // is the only list of them; a test compares it to the struct. on_message is not one.
@@ -431,15 +433,15 @@ inline SettingsHandle ToC(const Settings& settings) {
   return to;
 }
 
-}  // namespace internal
+}  // namespace header
 
 inline Settings Settings::FromEnvironment() {
-  return internal::FromC(internal::SettingsHandle(ranklog_settings_from_environment()).get());
+  return header::FromC(header::SettingsHandle(ranklog_settings_from_environment()).get());
 }
 
 inline std::vector<std::string> Settings::Validate() const {
-  internal::Collected<std::vector<std::string>> errors;
-  const internal::SettingsHandle settings = internal::ToC(*this);
+  header::Collected<std::vector<std::string>> errors;
+  const header::SettingsHandle settings = header::ToC(*this);
   if (settings == nullptr) errors.is_complete = false;
   ranklog_settings_validate(
       settings.get(),
@@ -451,6 +453,7 @@ inline std::vector<std::string> Settings::Validate() const {
   return std::move(errors).Take();
 }
 
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_SETTINGS_H_

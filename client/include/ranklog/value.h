@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "ranklog/c.h"
+#include "ranklog/compiler.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // A value of a row, of a run's config or of its summary: null, a bool, an integer, a floating-point
 // number, a string, a list, or an object.
@@ -287,6 +289,7 @@ static_assert(sizeof(Metric) == sizeof(ranklog_field) && std::is_trivially_copya
 
 inline constexpr size_t kMaxKeyBytes = 1024;
 
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_VALUE_H_
