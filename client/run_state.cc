@@ -69,7 +69,7 @@ RunState::RunState(Settings settings)
 std::shared_ptr<RunState> RunState::Create(Settings settings) {
   ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
-  std::vector<std::string> errors = run->settings_.Validate();
+  std::vector<std::string> errors = Validate(run->settings_);
   const std::vector<std::string> rank_errors = RankErrors(run->settings_);
   const bool id_given = !run->settings_.run_id.empty();
   run->settings_ =

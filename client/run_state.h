@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -34,6 +35,11 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // Never returns null. Repairs invalid settings and reports that to the user. Without memory for a
   // ring, the run accepts no rows.
   static std::shared_ptr<RunState> Create(Settings settings);
+
+  // Hold() keeps this object alive for the program's handle to it, until Release(), which returns
+  // the handle's share.
+  void Hold() { held_ = shared_from_this(); }
+  std::shared_ptr<RunState> Release() { return std::exchange(held_, nullptr); }
 
   // Logs one row by `write(writer, step)`. If `step` is null, the row takes the open step.
   template <typename WriteFn>
@@ -145,7 +151,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string FullReason(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
-  const uint64_t token_;  // unique per run
+  const uint64_t token_;            // unique per run
+  std::shared_ptr<RunState> held_;  // this object, by Hold()
   std::unique_ptr<SharedSteps> steps_;
   std::atomic<bool> closed_ = false;  // set under StateMutex()
   std::atomic<WriteResult> last_refusal_ = WriteResult::kTaken;

@@ -2,51 +2,68 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
+#include <cstdint>
+#include <string>
 
-#include "client/base/json.h"
+#include "client/base/fields.h"
 #include "client/base/keys.h"
 
 namespace ranklog::internal {
 namespace {
 
-absl::Status ConvertObject(const std::vector<Value::Field>& fields, int depth, v1::Object* object);
+absl::Status ConvertObject(std::span<const ranklog_field> fields, int depth, v1::Object* object);
 
-absl::Status Convert(const Value& value, int depth, v1::Value* out) {
+absl::Status Convert(const ranklog_field& value, int depth, v1::Value* out) {
   if (depth > kMaxValueDepth) {
     return absl::InvalidArgumentError("a value has more than " + std::to_string(kMaxValueDepth) +
                                       " levels of lists and objects");
   }
-  if (const bool* flag = std::get_if<bool>(&value.data())) {
-    out->set_flag(*flag);
-  } else if (const int64_t* integer = std::get_if<int64_t>(&value.data())) {
-    out->set_integer(*integer);
-  } else if (const uint64_t* large = std::get_if<uint64_t>(&value.data())) {
-    out->set_unsigned_integer(*large);
-  } else if (const double* number = std::get_if<double>(&value.data())) {
-    out->set_number(*number);
-  } else if (const std::string* text = std::get_if<std::string>(&value.data())) {
-    if (!IsUtf8(*text)) return absl::InvalidArgumentError("a text is not UTF-8");
-    out->set_text(*text);
-  } else if (const auto* list = std::get_if<std::vector<Value>>(&value.data())) {
-    v1::List* converted = out->mutable_list();
-    for (const Value& item : *list) {
-      absl::Status status = Convert(item, depth + 1, converted->add_values());
-      if (!status.ok()) return status;
+  switch (value.kind) {
+    case RANKLOG_NUMBER:
+      out->set_number(value.number);
+      break;
+    case RANKLOG_TEXT:
+      if (!IsUtf8(TextOf(value))) return absl::InvalidArgumentError("a text is not UTF-8");
+      out->set_text(std::string(TextOf(value)));
+      break;
+    case RANKLOG_FLAG:
+      out->set_flag(value.flag);
+      break;
+    case RANKLOG_SIGNED:
+      out->set_integer(value.signed_integer);
+      break;
+    case RANKLOG_UNSIGNED:
+      if (value.unsigned_integer <= uint64_t{INT64_MAX}) {
+        out->set_integer(static_cast<int64_t>(value.unsigned_integer));
+      } else {
+        out->set_unsigned_integer(value.unsigned_integer);
+      }
+      break;
+    case RANKLOG_NULL:
+      break;
+    case RANKLOG_LIST: {
+      v1::List* const list = out->mutable_list();
+      for (const ranklog_field& item : ItemsOf(value)) {
+        absl::Status status = Convert(item, depth + 1, list->add_values());
+        if (!status.ok()) return status;
+      }
+      break;
     }
-  } else if (const auto* fields = std::get_if<std::vector<Value::Field>>(&value.data())) {
-    return ConvertObject(*fields, depth + 1, out->mutable_object());
+    case RANKLOG_OBJECT:
+      return ConvertObject(ItemsOf(value), depth + 1, out->mutable_object());
+    default:
+      return absl::InvalidArgumentError("a value has the unknown kind " +
+                                        std::to_string(value.kind));
   }
   return absl::OkStatus();
 }
 
-absl::Status ConvertObject(const std::vector<Value::Field>& fields, int depth, v1::Object* object) {
-  for (const Value::Field* each : LastOfEachKey(fields)) {
-    const auto& [key, value] = *each;
-    if (!IsUtf8(key)) return absl::InvalidArgumentError("a key is not UTF-8");
+absl::Status ConvertObject(std::span<const ranklog_field> fields, int depth, v1::Object* object) {
+  for (const ranklog_field* from : LastOfEachKey(fields)) {
+    if (!IsUtf8(KeyOf(*from))) return absl::InvalidArgumentError("a key is not UTF-8");
     v1::Field* field = object->add_fields();
-    field->set_key(key);
-    absl::Status status = Convert(value, depth, field->mutable_value());
+    field->set_key(std::string(KeyOf(*from)));
+    absl::Status status = Convert(*from, depth, field->mutable_value());
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -62,7 +79,7 @@ constexpr std::array<std::string_view, 6> kSummaries = {"min",  "max",   "mean",
 
 }  // namespace
 
-absl::Status ToProto(const std::vector<Value::Field>& fields, v1::Object* object) {
+absl::Status ToProto(std::span<const ranklog_field> fields, v1::Object* object) {
   return ConvertObject(fields, 1, object);
 }
 

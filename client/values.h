@@ -3,20 +3,20 @@
 #ifndef CLIENT_VALUES_H_
 #define CLIENT_VALUES_H_
 
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "ranklog/c.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"
-#include "ranklog/value.h"
 
 namespace ranklog::internal {
 
 // Converts an object. If a key occurs twice, the last value counts.
-//   kInvalidArgument   a string or a key is not UTF-8, or the nesting exceeds kMaxValueDepth
-absl::Status ToProto(const std::vector<Value::Field>& fields, v1::Object* object);
+//   kInvalidArgument   a string or a key is not UTF-8, the nesting exceeds kMaxValueDepth, or a kind
+//                      is unknown
+absl::Status ToProto(std::span<const ranklog_field> fields, v1::Object* object);
 
 //   kInvalidArgument   the name is not a valid key, or an option has an unknown value
 absl::Status ToProto(std::string_view name, const MetricOptions& options,

@@ -1,7 +1,3 @@
-#include "ranklog/version.h"
+#include "ranklog/c.h"
 
-namespace ranklog {
-
-const char* Version() noexcept { return "ranklog " RANKLOG_VERSION RANKLOG_STATIC_PARTS; }
-
-}  // namespace ranklog
+const char* ranklog_version() noexcept { return "ranklog " RANKLOG_VERSION RANKLOG_STATIC_PARTS; }

@@ -35,6 +35,7 @@ tests=(
   "${packaging[@]}"
   libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake tracker
   clang clang-tidy clang-format libclang-rt-14-dev llvm                                 # checks, AddressSanitizer and its symbolizer
+  libc++-dev libc++abi-dev                                                              # a trainer with another C++ library than ours
   lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in
   groff-base zsh fish                                                                   # judges of the man pages and the completions
   ccache git sqlite3 util-linux procps mount e2fsprogs iproute2

@@ -1,16 +1,21 @@
-# The C++ examples in the READMEs are exact copies of compiled files, and the loop in trainer/README.md is short:
+# The examples in the READMEs are exact copies of compiled files, and the loop in trainer/README.md is short:
 #   cmake -DROOT=<source tree> -P tests/readme.cmake
 cmake_minimum_required(VERSION 3.25)
 function(shows readme source)
   file(READ ${ROOT}/${readme} text)
   file(READ ${ROOT}/${source} example)
-  string(FIND "${text}" "```cpp\n${example}```" place)
+  set(language c)
+  if(source MATCHES "cc$")
+    set(language cpp)
+  endif()
+  string(FIND "${text}" "```${language}\n${example}```" place)
   if(place EQUAL -1)
     message(SEND_ERROR "${readme} does not show ${source} as it is")
   endif()
 endfunction()
 shows(README.md client/example.cc)
 shows(client/README.md client/example.cc)
+shows(client/README.md client/example.c)
 shows(trainer/README.md trainer/example.cc)
 
 file(READ ${ROOT}/trainer/train.cc loop)

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
-#include <variant>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/base/fields.h"
 #include "client/base/keys.h"
+#include "ranklog/value.h"
 
 namespace ranklog::internal {
 namespace {
@@ -47,60 +47,64 @@ void AppendText(std::string_view text, std::string* out) {
 }
 
 // Returns why the value cannot be logged; empty if it is written.
-std::string Append(const Value& value, int depth, std::string* out) {
+std::string Append(const ranklog_field& value, int depth, std::string* out) {
   if (depth > kMaxValueDepth) {
     return absl::StrCat("more than ", kMaxValueDepth, " levels of lists and objects");
   }
-  std::string error;
-  if (const bool* flag = std::get_if<bool>(&value.data())) {
-    out->append(*flag ? "true" : "false");
-  } else if (const auto* integer = std::get_if<int64_t>(&value.data())) {
-    absl::StrAppend(out, *integer);
-  } else if (const auto* large = std::get_if<uint64_t>(&value.data())) {
-    absl::StrAppend(out, *large);
-  } else if (const auto* number = std::get_if<double>(&value.data())) {
-    AppendDouble(*number, out);
-  } else if (const auto* text = std::get_if<std::string>(&value.data())) {
-    if (!IsUtf8(*text)) return "a text that is not UTF-8";
-    AppendText(*text, out);
-  } else if (const auto* list = std::get_if<std::vector<Value>>(&value.data())) {
-    out->push_back('[');
-    for (size_t i = 0; i < list->size() && error.empty(); ++i) {
-      if (i > 0) out->push_back(',');
-      error = Append((*list)[i], depth + 1, out);
-    }
-    out->push_back(']');
-  } else if (const auto* fields = std::get_if<std::vector<Value::Field>>(&value.data())) {
-    out->push_back('{');
-    const char* separator = "";
-    for (const Value::Field* field : LastOfEachKey(*fields)) {
-      if (!error.empty()) break;
-      if (!IsUtf8(field->first)) return "a key that is not UTF-8";
-      out->append(separator);
-      separator = ",";
-      AppendText(field->first, out);
-      out->push_back(':');
-      error = Append(field->second, depth + 1, out);
-    }
-    out->push_back('}');
-  } else {
-    out->append("null");
+  const char* separator = "";
+  switch (value.kind) {
+    case RANKLOG_NUMBER:
+      AppendDouble(value.number, out);
+      break;
+    case RANKLOG_TEXT:
+      if (!IsUtf8(TextOf(value))) return "a text that is not UTF-8";
+      AppendText(TextOf(value), out);
+      break;
+    case RANKLOG_FLAG:
+      out->append(value.flag ? "true" : "false");
+      break;
+    case RANKLOG_SIGNED:
+      absl::StrAppend(out, value.signed_integer);
+      break;
+    case RANKLOG_UNSIGNED:
+      absl::StrAppend(out, value.unsigned_integer);
+      break;
+    case RANKLOG_NULL:
+      out->append("null");
+      break;
+    case RANKLOG_LIST:
+      out->push_back('[');
+      for (const ranklog_field& item : ItemsOf(value)) {
+        out->append(separator);
+        separator = ",";
+        std::string error = Append(item, depth + 1, out);
+        if (!error.empty()) return error;
+      }
+      out->push_back(']');
+      break;
+    case RANKLOG_OBJECT:
+      out->push_back('{');
+      for (const ranklog_field* field : LastOfEachKey(ItemsOf(value))) {
+        if (!IsUtf8(KeyOf(*field))) return "a key that is not UTF-8";
+        out->append(separator);
+        separator = ",";
+        AppendText(KeyOf(*field), out);
+        out->push_back(':');
+        std::string error = Append(*field, depth + 1, out);
+        if (!error.empty()) return error;
+      }
+      out->push_back('}');
+      break;
+    default:
+      return absl::StrCat("the unknown kind ", value.kind);
   }
-  return error;
+  return "";
 }
 
 }  // namespace
 
-std::string AppendJson(const Value& value, std::string* out) { return Append(value, 0, out); }
-
-std::vector<const Value::Field*> LastOfEachKey(const std::vector<Value::Field>& fields) {
-  absl::flat_hash_map<absl::string_view, size_t> last;
-  for (size_t i = 0; i < fields.size(); ++i) last[fields[i].first] = i;
-  std::vector<const Value::Field*> kept;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (last[fields[i].first] == i) kept.push_back(&fields[i]);
-  }
-  return kept;
+std::string AppendJson(const ranklog_field& value, std::string* out) {
+  return Append(value, 0, out);
 }
 
 }  // namespace ranklog::internal

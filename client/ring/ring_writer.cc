@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "client/base/fields.h"
 #include "client/base/json.h"
 #include "client/base/keys.h"
 #include "client/ring/ticks.h"
@@ -26,6 +28,25 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   const auto value = static_cast<uint32_t>(length);
   std::memcpy(at, &value, sizeof value);
   return at + sizeof value;
+}
+
+// What a ranklog_key is; see InternKey().
+const std::string* InternedKey(const ranklog_key_value& value) {
+  return reinterpret_cast<const std::string*>(value.key);
+}
+
+// The value if it is logged as a double: a number, or an integer that a double holds exactly.
+std::optional<double> NumberOf(const ranklog_field& metric) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const int64_t integer = metric.signed_integer;
+  if (metric.kind == RANKLOG_NUMBER) return metric.number;
+  if (metric.kind == RANKLOG_SIGNED && integer >= -kExact && integer <= kExact) {
+    return static_cast<double>(integer);
+  }
+  if (metric.kind == RANKLOG_UNSIGNED && metric.unsigned_integer <= uint64_t{kExact}) {
+    return static_cast<double>(metric.unsigned_integer);
+  }
+  return std::nullopt;
 }
 
 // Why a ring with these shapes cannot take a shape of `keys` keys, which take `key_bytes`; empty if
@@ -117,7 +138,7 @@ WriteResult RingWriter::TakenInPart(size_t values) {
   return WriteResult::kTakenInPart;
 }
 
-WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::Write(std::span<const ranklog_field> row, const RowStep& step) {
   Shape* const guess = shapes_.guess();
   const size_t width = row.size();
   std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
@@ -128,10 +149,10 @@ WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) 
   const uint16_t* const sizes = guess->key_sizes.data();
   const char* bytes = guess->key_bytes.data();
   for (size_t i = 0; i < width; ++i) {
-    const Metric& metric = row[i];
+    const ranklog_field& metric = row[i];
     const size_t size = sizes[i];
-    if (metric.key.size() != size || metric.kind != Metric::Kind::kNumber ||
-        !SameBytes(metric.key.data(), bytes, size)) {
+    if (metric.key_bytes != size || metric.kind != RANKLOG_NUMBER ||
+        !SameBytes(metric.key, bytes, size)) {
       return WriteSlowly(row, step);
     }
     bytes += size;
@@ -140,16 +161,16 @@ WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) 
   return PublishRow(record, guess, width, 0, 0, step);
 }
 
-WriteResult RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::WriteSlowly(std::span<const ranklog_field> row, const RowStep& step) {
   keys_.clear();
   values_.clear();
   texts_.clear();
   json_.clear();
   left_out_.clear();
-  for (const Metric& metric : row) {
-    if (metric.kind == Metric::Kind::kNumber) {
-      keys_.push_back(metric.key);
-      values_.push_back(metric.number);
+  for (const ranklog_field& metric : row) {
+    if (const std::optional<double> number = NumberOf(metric)) {
+      keys_.push_back(KeyOf(metric));
+      values_.push_back(*number);
     } else {
       AddText(metric);
     }
@@ -187,16 +208,17 @@ WriteResult RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& 
 }
 
 // Adds a value that is not a double to texts_, or to left_out_.
-void RingWriter::AddText(const Metric& metric) {
-  std::string error = KeyError(metric.key);
-  Text text = {metric.key, {}, metric.kind != Metric::Kind::kText, json_.size(), 0};
+void RingWriter::AddText(const ranklog_field& metric) {
+  const std::string_view key = KeyOf(metric);
+  std::string error = KeyError(key);
+  Text text = {key, {}, metric.kind != RANKLOG_TEXT, json_.size(), 0};
   if (!error.empty()) {
     // The key is at fault, whatever the value is.
   } else if (text.json) {
-    error = AppendLiteral(metric);
+    error = AppendJson(metric, &json_);
     text.bytes = json_.size() - text.begin;
   } else {
-    text.text = {metric.text, metric.text_bytes};
+    text.text = TextOf(metric);
     text.bytes = text.text.size();
     if (!IsUtf8(text.text)) error = "a text that is not UTF-8";
   }
@@ -210,26 +232,8 @@ void RingWriter::AddText(const Metric& metric) {
     texts_.push_back(text);
   } else {
     json_.resize(text.begin);
-    left_out_.push_back(KeyError(metric.key).empty()
-                            ? "the value of " + std::string(metric.key) + " has " + error
-                            : std::move(error));
-  }
-}
-
-// Appends the JSON text of the value to json_. Returns why it cannot be logged.
-std::string RingWriter::AppendLiteral(const Metric& metric) {
-  switch (metric.kind) {
-    case Metric::Kind::kFlag:
-      json_ += metric.flag ? "true" : "false";
-      return "";
-    case Metric::Kind::kSigned:
-      absl::StrAppend(&json_, metric.signed_integer);
-      return "";
-    case Metric::Kind::kUnsigned:
-      absl::StrAppend(&json_, metric.unsigned_integer);
-      return "";
-    default:
-      return AppendJson(*metric.value, &json_);
+    left_out_.push_back(KeyError(key).empty() ? "the value of " + std::string(key) + " has " + error
+                                              : std::move(error));
   }
 }
 
@@ -265,12 +269,12 @@ bool RingWriter::HasRepeatedText() {
          std::any_of(keys_.begin(), keys_.end(), is_text);
 }
 
-WriteResult RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::WriteLastOfEach(std::span<const ranklog_field> row, const RowStep& step) {
   absl::flat_hash_map<std::string, size_t> last;
-  for (size_t i = 0; i < row.size(); ++i) last[std::string(row[i].key)] = i;
-  std::vector<Metric> unique;
+  for (size_t i = 0; i < row.size(); ++i) last[std::string(KeyOf(row[i]))] = i;
+  std::vector<ranklog_field> unique;
   for (size_t i = 0; i < row.size(); ++i) {
-    if (last[std::string(row[i].key)] == i) unique.push_back(row[i]);
+    if (last[std::string(KeyOf(row[i]))] == i) unique.push_back(row[i]);
   }
   return WriteSlowly(unique, step);
 }
@@ -324,7 +328,7 @@ bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
   return false;
 }
 
-WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
+WriteResult RingWriter::Write(std::span<const ranklog_key_value> row, const RowStep& step) {
   Shape* shape = shapes_.guess();
   const size_t width = row.size();
   if (width == 0) return WriteSlowly({}, step);
@@ -337,7 +341,7 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
     uintptr_t difference = 0;  // a loop without branches is vectorized
     for (size_t i = 0; i < width; ++i) {
       difference |=
-          reinterpret_cast<uintptr_t>(row[i].metric.key_) ^ reinterpret_cast<uintptr_t>(handles[i]);
+          reinterpret_cast<uintptr_t>(row[i].key) ^ reinterpret_cast<uintptr_t>(handles[i]);
       values[i] = row[i].value;
     }
     return difference == 0;
@@ -345,21 +349,25 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
   if (!matches()) {
     keys_.clear();
     bool any_empty = false;
-    for (const HandleValue& item : row) {
-      any_empty |= item.metric.key_ == nullptr;
-      keys_.push_back(item.metric.key_ == nullptr ? std::string_view() : *item.metric.key_);
+    for (const ranklog_key_value& item : row) {
+      any_empty |= item.key == nullptr;
+      keys_.push_back(item.key == nullptr ? std::string_view() : *InternedKey(item));
     }
     const WriteResult outcome =
         any_empty ? WriteResult::kInvalid : FindOrDefine(keys_, step, &shape);
     if (outcome == WriteResult::kInvalid && (any_empty || duplicates_)) {
-      std::vector<Metric> metrics;
-      for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
+      std::vector<ranklog_field> metrics(width);
+      for (size_t i = 0; i < width; ++i) {
+        metrics[i].key = keys_[i].data();
+        metrics[i].key_bytes = keys_[i].size();
+        metrics[i].number = row[i].value;
+      }
       return WriteSlowly(metrics, step);
     }
     if (outcome != WriteResult::kTaken) return outcome;
     if (shape->handles.size() != width) {  // never changes once set: keys are interned
       std::vector<const std::string*> handles;
-      for (const HandleValue& item : row) handles.push_back(item.metric.key_);
+      for (const ranklog_key_value& item : row) handles.push_back(InternedKey(item));
       shape->handles = std::move(handles);
     }
     record = Reserve(bytes);

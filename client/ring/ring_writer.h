@@ -21,7 +21,8 @@
 #include "client/ring/spool.h"
 #include "client/ring/steps.h"
 #include "client/ring/write_result.h"
-#include "ranklog/run.h"
+#include "ranklog/c.h"
+#include "ranklog/value.h"
 
 namespace ranklog::internal {
 
@@ -34,9 +35,13 @@ class RingWriter {
   // last value counts, whatever its type. A value whose key or content cannot be logged is left out
   // and counted, and the result is kTakenInPart. After kInvalid, reason() gives the reason. A
   // refused row does not take `step`.
-  WriteResult Write(std::span<const Metric> row, const RowStep& step);
-  WriteResult Write(std::span<const HandleValue> row, const RowStep& step);
+  WriteResult Write(std::span<const ranklog_field> row, const RowStep& step);
+  WriteResult Write(std::span<const ranklog_key_value> row, const RowStep& step);
   WriteResult Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
+  WriteResult Write(std::span<const Metric> row, const RowStep& step) {
+    const ranklog_field* const fields = row.data();
+    return Write(std::span(fields, row.size()), step);
+  }
 
   // Writes an item: a serialized ranklog.v1.Item with its content.
   WriteResult WriteItem(std::string_view content);
@@ -95,12 +100,11 @@ class RingWriter {
                                            const RowStep& step);
   WriteResult Refusal(size_t bytes);
   WriteResult TakenInPart(size_t values);
-  WriteResult WriteSlowly(std::span<const Metric> row, const RowStep& step);
-  void AddText(const Metric& metric);
-  std::string AppendLiteral(const Metric& metric);
+  WriteResult WriteSlowly(std::span<const ranklog_field> row, const RowStep& step);
+  void AddText(const ranklog_field& metric);
   bool LeaveOutInvalidKeys();
   Shape* Find(std::span<const std::string_view> keys);
-  WriteResult WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
+  WriteResult WriteLastOfEach(std::span<const ranklog_field> row, const RowStep& step);
   WriteResult FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
                            Shape** shape);
   WriteResult Define(std::span<const std::string_view> keys, Shape** shape);

@@ -36,6 +36,10 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 // The items between commas, without spaces around them. Empty items are left out.
 std::vector<std::string> SplitList(std::string_view text);
 
+// The settings of this process's environment. Never fails: what cannot be read is in
+// environment_errors.
+Settings SettingsFromEnvironment();
+
 // Reads the rank of this process from the first launcher that sets it: RANKLOG_RANK, torchrun, a
 // Slurm step, Open MPI, PMI. Sets rank, local_rank, world_size, local_world_size and node_rank, and
 // adds to environment_errors.

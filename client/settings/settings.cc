@@ -1,3 +1,5 @@
+// SettingsFromEnvironment().
+
 #include "ranklog/settings.h"
 
 #include <algorithm>
@@ -156,7 +158,7 @@ void MaskKey(Settings* settings) {
 
 }  // namespace
 
-Settings Settings::FromEnvironment() {
+Settings internal::SettingsFromEnvironment() {
   Settings settings;
   for (const internal::TextSetting& text : internal::kTextSettings) {
     if (auto value = FirstVariable(text.variables)) settings.*text.member = *std::move(value);

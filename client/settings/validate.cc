@@ -262,19 +262,20 @@ Settings internal::Repair(Settings settings) {
   return settings;
 }
 
-std::vector<std::string> Settings::Validate() const {
-  Errors errors = environment_errors;
-  CheckTexts(*this, &errors);
-  CheckRanks(*this, &errors);
-  if (!internal::IsKnown(log_strategy)) {
-    errors.push_back(absl::StrCat("log_strategy is ", static_cast<int>(log_strategy),
+std::vector<std::string> internal::Validate(const Settings& settings) {
+  Errors errors = settings.environment_errors;
+  CheckTexts(settings, &errors);
+  CheckRanks(settings, &errors);
+  if (!internal::IsKnown(settings.log_strategy)) {
+    errors.push_back(absl::StrCat("log_strategy is ", static_cast<int>(settings.log_strategy),
                                   "; use kMain, kNode or kAll; Init() uses kMain"));
   }
   for (const internal::TextSetting& text : internal::kTextSettings) {
-    const std::string& value = this->*text.member;
+    const std::string& value = settings.*text.member;
     if (text.choices.empty() || value.empty()) continue;
     CheckOneOf(text.name, value, text.choices, "leaves it unset", &errors);
   }
+  const std::vector<std::string>& destinations = settings.destinations;
   if (destinations.size() > internal::kMaxDestinations) {
     errors.push_back(absl::StrCat("there are ", destinations.size(),
                                   " destinations; Init() uses the first ",
@@ -288,12 +289,12 @@ std::vector<std::string> Settings::Validate() const {
                                   "\"; use a name such as wandb or local; Init() ",
                                   any_name ? "leaves it out" : "uses local"));
   }
-  for (std::string& error : internal::RankStatisticsErrors(rank_statistics)) {
+  for (std::string& error : internal::RankStatisticsErrors(settings.rank_statistics)) {
     errors.push_back(std::move(error));
   }
   internal::ForEachNumberSetting(
-      [&](const auto& number) { CheckNumber(number, this->*number.member, &errors); });
-  const std::string address_error = internal::AddressError(address);
+      [&](const auto& number) { CheckNumber(number, settings.*number.member, &errors); });
+  const std::string address_error = internal::AddressError(settings.address);
   if (!address_error.empty()) {
     errors.push_back(address_error + "; Init() uses the default address");
   }

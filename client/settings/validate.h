@@ -15,6 +15,9 @@ namespace ranklog::internal {
 // 1 to 128 characters of A-Z a-z 0-9 _ - . and not dots alone.
 bool IsRunId(std::string_view text);
 
+// What Settings::Validate() returns.
+std::vector<std::string> Validate(const Settings& settings);
+
 // `settings` with a usable replacement for each value that Validate() rejects. The result is the
 // same on all ranks of a job, so that the rows are kept. A tracker's key and address stay
 // unchanged: the run goes to that tracker, and waits until the user corrects them.

@@ -145,11 +145,11 @@ const char* Sender::Trouble() { return nullptr; }
 
 }  // namespace ranklog::internal
 
-namespace ranklog {
+namespace ranklog::internal {
 
-std::vector<std::string> Settings::Validate() const { return {}; }
+std::vector<std::string> Validate(const Settings&) { return {}; }
 
-}  // namespace ranklog
+}  // namespace ranklog::internal
 
 namespace ranklog::testing {
 namespace {

@@ -7,9 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <regex>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -146,6 +149,67 @@ TEST(SettingTableTest, HeaderNamesEveryVariable) {
     const std::string second = flag.variables[1] == nullptr ? "" : flag.variables[1];
     expect(flag.variables[0] + (second.empty() ? "" : ", " + second));
   }
+}
+
+// The members of the struct in the public header, by a pattern for their declarations. Without
+// on_message, which has a function of its own in ranklog/c.h.
+std::vector<std::string> MembersOfHeader() {
+  const std::string header = testing::FileContent(SETTINGS_HEADER);
+  const size_t begin = header.find("\nstruct Settings {");
+  const std::string body = header.substr(begin, header.find("\n};", begin) - begin);
+  std::istringstream lines(body);
+  const std::regex member("  [a-zA-Z_:<>, ]+ ([a-z_]+)( = [^;]+|[{][^;]+[}])?;.*");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, member)) names.push_back(match[1]);
+  }
+  return names;
+}
+
+TEST(SettingTableTest, EveryMemberCrossesTheBoundary) {
+  std::vector<std::string> visited;
+  Settings none;
+  header::VisitSettings([&](std::string_view name, auto&) { visited.emplace_back(name); }, none);
+  EXPECT_EQ(visited, MembersOfHeader())
+      << "add the member to VisitSettings() in ranklog/settings.h";
+}
+
+// Changes a setting of any type to a value that no default has.
+struct Changer {
+  void operator()(std::string_view name, std::string& text) const { text = name; }
+  void operator()(std::string_view name, std::vector<std::string>& list) const {
+    list = {std::string(name), "", "a,b"};
+  }
+  void operator()(std::string_view, std::map<std::string, std::string>& map) const {
+    map = {{"A.B", "1"}, {"C", ""}};
+  }
+  void operator()(std::string_view,
+                  std::map<std::string, std::map<std::string, std::string>>& map) const {
+    map = {{"wandb", {{"a.b", "1"}, {"c", ""}}}, {"x", {{"", "2"}}}};
+  }
+  void operator()(std::string_view, bool& flag) const { flag = !flag; }
+  void operator()(std::string_view, size_t& number) const { number = SIZE_MAX; }
+  void operator()(std::string_view, std::optional<int>& number) const { number = -7; }
+  void operator()(std::string_view, std::chrono::milliseconds& time) const {
+    time *= -1;
+    --time;
+  }
+  void operator()(std::string_view, LogStrategy& strategy) const {
+    strategy = static_cast<LogStrategy>(77);
+  }
+};
+
+TEST(SettingTableTest, SettingsCrossTheBoundaryUnchanged) {
+  Settings settings;
+  header::VisitSettings(Changer(), settings);
+  const Settings there_and_back = header::FromC(header::ToC(settings).get());
+  header::VisitSettings(
+      [](std::string_view name, const auto& before, const auto& after, const auto& otherwise) {
+        EXPECT_EQ(before, after) << name;
+        EXPECT_NE(after, otherwise) << name;
+      },
+      settings, there_and_back, *std::make_unique<const Settings>());
 }
 
 }  // namespace

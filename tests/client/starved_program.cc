@@ -65,12 +65,17 @@ void* Allocate(size_t size, void* caller) {
 
 }  // namespace
 
-void* operator new(size_t size) { return Allocate(size, __builtin_return_address(0)); }
-void* operator new[](size_t size) { return Allocate(size, __builtin_return_address(0)); }
-void operator delete(void* memory) noexcept { free(memory); }
-void operator delete[](void* memory) noexcept { free(memory); }
-void operator delete(void* memory, size_t) noexcept { free(memory); }
-void operator delete[](void* memory, size_t) noexcept { free(memory); }
+// Not inline: GCC would take the two for a mismatched pair wherever it inlines only one of them.
+[[gnu::noinline]] void* operator new(size_t size) {
+  return Allocate(size, __builtin_return_address(0));
+}
+[[gnu::noinline]] void* operator new[](size_t size) {
+  return Allocate(size, __builtin_return_address(0));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { free(memory); }
 
 namespace {
 

@@ -1,6 +1,5 @@
-// A trainer with its own operator new and delete, which handle only each other's memory. Strings
-// and vectors that libranklog.so allocates are freed here, and the reverse. Exit code 0 if its rows
-// are durable.
+// A trainer with its own operator new and delete, which handle only each other's memory, and which
+// libranklog.so uses, too. Exit code 0 if its rows are durable.
 
 #include <stdint.h>
 #include <stdlib.h>

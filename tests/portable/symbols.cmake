@@ -1,5 +1,5 @@
-# S46: what the self-contained libranklog.so, or a portable program, takes from the system, and what the library shows:
-#   cmake -DREADELF=... -DLIBRARY=... -DEXPORTS=exports.txt -P symbols.cmake
+# S46: what the self-contained libranklog.so, or a portable program, takes from the system:
+#   cmake -DREADELF=... -DLIBRARY=... -P symbols.cmake
 #   cmake -DREADELF=... -DPROGRAM=... -P symbols.cmake
 cmake_minimum_required(VERSION 3.25)
 if(PROGRAM)
@@ -55,17 +55,6 @@ if(flags)
 endif()
 if(PROGRAM)
   return()
-endif()
-
-# The defined symbols in ranklog::.
-read_library(--dyn-syms "DEFAULT +[0-9]+ [^\n]+" exports)
-list(TRANSFORM exports REPLACE ".* " "")
-file(STRINGS ${EXPORTS} expected_exports)
-list(SORT exports)
-list(SORT expected_exports)
-if(NOT exports STREQUAL expected_exports)
-  string(REPLACE ";" "\n" exports "${exports}")
-  message(SEND_ERROR "exports are not those of ${EXPORTS}, but:\n${exports}")
 endif()
 
 # All libraries that are loaded late share about 1.5 KiB of thread-local storage.

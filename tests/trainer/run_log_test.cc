@@ -104,9 +104,11 @@ TEST(SettingsErrorTest, OmitsReplacements) {
 std::string Get(const std::vector<Value::Field>& config, const std::string& key) {
   for (const auto& [name, value] : config) {
     if (name != key) continue;
-    if (const auto* text = std::get_if<std::string>(&value.data())) return *text;
-    if (const auto* integer = std::get_if<int64_t>(&value.data())) return std::to_string(*integer);
-    return std::to_string(std::get<double>(value.data()));
+    const ranklog_field& field = value.field();
+    if (field.kind == RANKLOG_TEXT) return std::string(field.text, field.size);
+    if (field.kind == RANKLOG_SIGNED) return std::to_string(field.signed_integer);
+    EXPECT_EQ(field.kind, RANKLOG_NUMBER);
+    return std::to_string(field.number);
   }
   return "absent";
 }

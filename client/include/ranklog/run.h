@@ -2,19 +2,24 @@
 #define RANKLOG_RUN_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "ranklog/export.h"
+#include "ranklog/c.h"
+#include "ranklog/compiler.h"
 #include "ranklog/settings.h"
 #include "ranklog/span.h"
 #include "ranklog/value.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // Counters of this process, over all its threads, since Init().
 struct Stats {
@@ -79,38 +84,35 @@ struct MetricOptions {
   std::string goal{};  // minimize, maximize
 };
 
-namespace internal {
-class RingWriter;
-class RunState;
-struct RowShape;
-}  // namespace internal
-
 // A fixed list of keys, checked and stored once. This is the cheapest way to log. Made by
 // Run::Row(). Copies are cheap, and any thread may use them.
-class RANKLOG_EXPORT RowHandle {
+class RowHandle {
  public:
   RowHandle() = default;  // no keys: Log() refuses a row with it as invalid
 
  private:
   friend class Run;
-  std::shared_ptr<const internal::RowShape> shape_;
+  std::shared_ptr<const ranklog_row> row_;
 };
 
 // A key that is checked and stored once. Made by Run::MetricKey().
-class RANKLOG_EXPORT MetricHandle {
+class MetricHandle {
  public:
   MetricHandle() = default;
 
  private:
   friend class Run;
-  friend class internal::RingWriter;
-  const std::string* key_ = nullptr;  // never freed; null means no key
+  const ranklog_key* key_ = nullptr;  // never freed; null means no key
 };
 
+// A ranklog_key_value, so that a list of these is passed to the library as it is.
 struct HandleValue {
   MetricHandle metric;
   double value;
 };
+static_assert(sizeof(HandleValue) == sizeof(ranklog_key_value) &&
+                  offsetof(HandleValue, value) == offsetof(ranklog_key_value, value),
+              "a list of HandleValue is passed as a list of ranklog_key_value");
 
 // One rank's handle to its run. Movable.
 //
@@ -129,12 +131,22 @@ struct HandleValue {
 // that never calls costs nothing. If a child ends without Flush() or Finish(), the daemon takes its
 // rows within seconds. If the parent's rows have closed a step by then, the child's rows for it are
 // late.
-class RANKLOG_EXPORT Run {
+class Run {
  public:
-  Run() noexcept;  // no run: Log() returns false
-  Run(Run&&) noexcept;
-  Run& operator=(Run&&) noexcept;
-  ~Run();
+  Run() noexcept = default;  // no run: Log() returns false
+  Run(Run&& other) noexcept
+      : run_(std::exchange(other.run_, nullptr)), settings_(std::move(other.settings_)) {}
+  Run& operator=(Run&& other) noexcept {
+    if (this != &other) {
+      const Run ended(std::move(*this));
+      run_ = std::exchange(other.run_, nullptr);
+      settings_ = std::move(other.settings_);
+    }
+    return *this;
+  }
+  ~Run() {
+    if (run_ != nullptr) ranklog_release(run_, std::uncaught_exceptions() > 0);
+  }
 
   // Logs one row.
   //   true   the row survives this process and the daemon (see "returned" in the README)
@@ -188,8 +200,12 @@ class RANKLOG_EXPORT Run {
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all. A row that exceeds
   // this is invalid.
-  bool Log(std::initializer_list<Metric> row) noexcept;
-  bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
+  bool Log(std::initializer_list<Metric> row) noexcept {
+    return ranklog_log(run_, row.begin(), row.size(), RANKLOG_NO_STEP);
+  }
+  bool Log(std::initializer_list<Metric> row, int64_t step) noexcept {
+    return ranklog_log(run_, row.begin(), row.size(), GivenStep(step));
+  }
   bool Log(Span<const Metric> row) noexcept;
   bool Log(Span<const Metric> row, int64_t step) noexcept;
 
@@ -244,15 +260,193 @@ class RANKLOG_EXPORT Run {
   const Settings& settings() const noexcept;
 
  private:
-  friend RANKLOG_EXPORT Run Init(Settings settings) noexcept;
-  std::shared_ptr<internal::RunState> state_;  // shared with the sender thread
+  friend Run Init(Settings settings) noexcept;
+
+  // RANKLOG_NO_STEP as a step is as far below 0 as its neighbour.
+  static int64_t GivenStep(int64_t step) noexcept { return step + (step == RANKLOG_NO_STEP); }
+  template <typename Update>
+  static bool Merge(const std::vector<Value::Field>& fields, const Update& update) noexcept;
+
+  ranklog_run* run_ = nullptr;
+  std::unique_ptr<const Settings> settings_;  // a copy of those of run_
 };
 
 // Opens a run. Returns within 10 ms, with or without a daemon, a network or a tracker. Replaces
 // settings that Validate() rejects with usable ones, so that a typo loses no row. Reports each
 // replacement in the terminal and in stats().last_error.
-RANKLOG_EXPORT Run Init(Settings settings) noexcept;
+Run Init(Settings settings) noexcept;
 
+// What follows is not part of the documentation.
+
+inline bool Run::Log(Span<const Metric> row) noexcept {
+  return ranklog_log(run_, row.data(), row.size(), RANKLOG_NO_STEP);
+}
+
+inline bool Run::Log(Span<const Metric> row, int64_t step) noexcept {
+  return ranklog_log(run_, row.data(), row.size(), GivenStep(step));
+}
+
+inline MetricHandle Run::MetricKey(std::string_view key) noexcept {
+  MetricHandle handle;
+  handle.key_ = ranklog_get_key(run_, key.data(), key.size());
+  return handle;
+}
+
+inline bool Run::Log(Span<const HandleValue> row) noexcept {
+  return ranklog_log_keys(run_, reinterpret_cast<const ranklog_key_value*>(row.data()), row.size(),
+                          RANKLOG_NO_STEP);
+}
+
+inline bool Run::Log(Span<const HandleValue> row, int64_t step) noexcept {
+  return ranklog_log_keys(run_, reinterpret_cast<const ranklog_key_value*>(row.data()), row.size(),
+                          GivenStep(step));
+}
+
+inline RowHandle Run::Row(Span<const std::string_view> keys) noexcept {
+  RowHandle handle;
+  RANKLOG_TRY {
+    std::vector<const char*> texts;
+    std::vector<size_t> sizes;
+    texts.reserve(keys.size());
+    sizes.reserve(keys.size());
+    for (const std::string_view key : keys) {
+      texts.push_back(key.data());
+      sizes.push_back(key.size());
+    }
+    const ranklog_row* const row = ranklog_row_new(run_, texts.data(), sizes.data(), keys.size());
+    if (row != nullptr) handle.row_.reset(row, ranklog_row_free);
+  }
+  RANKLOG_CATCH_ALL {}  // no memory: the handle is empty
+  return handle;
+}
+
+inline RowHandle Run::Row(std::initializer_list<std::string_view> keys) noexcept {
+  return Row(Span<const std::string_view>(keys.begin(), keys.size()));
+}
+
+inline bool Run::Log(const RowHandle& row, Span<const double> values) noexcept {
+  return ranklog_log_row(run_, row.row_.get(), values.data(), values.size(), RANKLOG_NO_STEP);
+}
+
+inline bool Run::Log(const RowHandle& row, Span<const double> values, int64_t step) noexcept {
+  return ranklog_log_row(run_, row.row_.get(), values.data(), values.size(), GivenStep(step));
+}
+
+template <typename Update>
+bool Run::Merge(const std::vector<Value::Field>& fields, const Update& update) noexcept {
+  std::vector<ranklog_field> list;
+  RANKLOG_TRY {
+    list.reserve(fields.size());
+    for (const auto& [key, value] : fields) {
+      list.push_back(value.field());
+      list.back().key = key.data();
+      list.back().key_bytes = key.size();
+    }
+  }
+  RANKLOG_CATCH_ALL { return update(nullptr, fields.size()); }  // no memory: refused, and counted
+  return update(list.data(), list.size());
+}
+
+inline bool Run::Config(std::vector<Value::Field> config) noexcept {
+  return Merge(config, [this](const ranklog_field* fields, size_t count) {
+    return ranklog_config(run_, fields, count);
+  });
+}
+
+inline bool Run::Summary(std::vector<Value::Field> summary) noexcept {
+  return Merge(summary, [this](const ranklog_field* fields, size_t count) {
+    return ranklog_summary(run_, fields, count);
+  });
+}
+
+inline bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noexcept {
+  ranklog_metric_options converted = RANKLOG_METRIC_OPTIONS_INIT;
+  converted.step_metric = options.step_metric.data();
+  converted.step_metric_bytes = options.step_metric.size();
+  converted.step_sync = options.step_sync;
+  converted.hidden = options.hidden;
+  converted.goal = options.goal.c_str();
+  std::vector<const char*> summary;
+  RANKLOG_TRY {
+    for (const std::string& word : options.summary) summary.push_back(word.c_str());
+  }
+  RANKLOG_CATCH_ALL { return ranklog_config(run_, nullptr, 1); }  // no memory: refused, and counted
+  converted.summary = summary.data();
+  converted.summary_count = summary.size();
+  return ranklog_define_metric(run_, name.data(), name.size(), &converted);
+}
+
+inline FlushResult Run::Flush(std::chrono::milliseconds timeout) noexcept {
+  return static_cast<FlushResult>(ranklog_flush(run_, timeout.count()));
+}
+
+inline FlushResult Run::Finish(int exit_code) noexcept {
+  return static_cast<FlushResult>(ranklog_finish(run_, exit_code));
+}
+
+namespace header {
+
+// The text that `read` (ranklog_last_error, ...) writes. It may change between two calls.
+template <typename Read>
+std::string ReadText(const ranklog_run* run, const Read& read) {
+  std::string text(255, '\0');
+  for (;;) {
+    const size_t bytes = read(run, text.data(), text.size() + 1);
+    const bool is_whole = bytes <= text.size();
+    text.resize(bytes);
+    if (is_whole) return text;
+  }
+}
+
+}  // namespace header
+
+inline Stats Run::stats() const noexcept {
+  RANKLOG_TRY {
+    Stats stats;
+    ranklog_stats counters = {};
+    counters.size = sizeof counters;
+    ranklog_get_stats(run_, &counters);
+    stats.rows_logged = counters.rows_logged;
+    stats.rows_durable = counters.rows_durable;
+    stats.lost_ring_full = counters.lost_ring_full;
+    stats.lost_invalid = counters.lost_invalid;
+    stats.lost_step_behind = counters.lost_step_behind;
+    stats.lost_too_large = counters.lost_too_large;
+    stats.lost_after_finish = counters.lost_after_finish;
+    stats.lost_damaged = counters.lost_damaged;
+    stats.lost_values = counters.lost_values;
+    stats.updates_pending = counters.updates_pending;
+    stats.updates_refused = counters.updates_refused;
+    stats.connected = counters.connected;
+    stats.last_error = header::ReadText(run_, ranklog_last_error);
+    stats.run_id = header::ReadText(run_, ranklog_run_id);
+    return stats;
+  }
+  RANKLOG_CATCH_ALL { return Stats(); }  // no memory
+}
+
+inline const Settings& Run::settings() const noexcept {
+  static const Settings* const kNone = new Settings;
+  return settings_ == nullptr ? *kNone : *settings_;
+}
+
+inline Run Init(Settings settings) noexcept {
+  Run run;
+  RANKLOG_TRY {
+    const header::SettingsHandle given = header::ToC(settings);
+    auto resolved = std::make_unique<Settings>();
+    if (given != nullptr) run.run_ = ranklog_init(given.get());
+    if (run.run_ != nullptr) {
+      *resolved = header::FromC(ranklog_run_settings(run.run_));
+      resolved->on_message = std::move(settings.on_message);
+      run.settings_ = std::move(resolved);
+    }
+  }
+  RANKLOG_CATCH_ALL {}  // no memory: return an empty run, or one without its settings
+  return run;
+}
+
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_RUN_H_

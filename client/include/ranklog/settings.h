@@ -5,14 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "ranklog/export.h"
+#include "ranklog/c.h"
+#include "ranklog/compiler.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // Which runs the tracker shows for a job of many ranks.
 enum class LogStrategy {
@@ -32,7 +40,7 @@ enum class Severity {
 //
 // Precedence: values set by the program > RANKLOG_* > WANDB_* > the launcher's variables. If an
 // optional is still unset after FromEnvironment(), Init() chooses the value.
-struct RANKLOG_EXPORT Settings {
+struct Settings {
   // Reads the environment of this process. Never fails: Validate() reports what cannot be parsed.
   static Settings FromEnvironment();
 
@@ -140,6 +148,312 @@ struct RANKLOG_EXPORT Settings {
   std::vector<std::string> environment_errors;
 };
 
+// What follows is not part of the documentation.
+namespace header {
+
+// Calls visit(name, settings.member...) for each setting that has a value in ranklog_settings. This
+// is the only list of them; a test compares it to the struct. on_message is not one.
+template <typename Visit, typename... S>
+void VisitSettings(Visit&& visit, S&... settings) {
+  visit("project", settings.project...);
+  visit("entity", settings.entity...);
+  visit("run_id", settings.run_id...);
+  visit("name", settings.name...);
+  visit("group", settings.group...);
+  visit("job_type", settings.job_type...);
+  visit("notes", settings.notes...);
+  visit("tags", settings.tags...);
+  visit("resume", settings.resume...);
+  visit("program", settings.program...);
+  visit("host", settings.host...);
+  visit("log_strategy", settings.log_strategy...);
+  visit("rank_statistics", settings.rank_statistics...);
+  visit("destinations", settings.destinations...);
+  visit("destination_settings", settings.destination_settings...);
+  visit("credentials", settings.credentials...);
+  visit("disabled", settings.disabled...);
+  visit("rank", settings.rank...);
+  visit("local_rank", settings.local_rank...);
+  visit("world_size", settings.world_size...);
+  visit("local_world_size", settings.local_world_size...);
+  visit("node_rank", settings.node_rank...);
+  visit("node", settings.node...);
+  visit("address", settings.address...);
+  visit("state_dir", settings.state_dir...);
+  visit("spool_dir", settings.spool_dir...);
+  visit("spool_bytes", settings.spool_bytes...);
+  visit("flush_interval", settings.flush_interval...);
+  visit("finish_timeout", settings.finish_timeout...);
+  visit("delivery_timeout", settings.delivery_timeout...);
+  visit("start_daemon", settings.start_daemon...);
+  visit("daemon", settings.daemon...);
+  visit("quiet", settings.quiet...);
+  visit("environment_errors", settings.environment_errors...);
+}
+
+// Reads a whole decimal number of the type T. False: `text` is not one.
+template <typename T>
+bool ReadInteger(std::string_view text, T* to) {
+  const bool negative = std::is_signed_v<T> && !text.empty() && text[0] == '-';
+  if (negative) text.remove_prefix(1);
+  if (text.empty()) return false;
+  T number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    const T digit = static_cast<T>(c - '0');
+    // The smallest number has no positive counterpart.
+    if (negative ? number < (std::numeric_limits<T>::min() + digit) / 10
+                 : number > (std::numeric_limits<T>::max() - digit) / 10) {
+      return false;
+    }
+    number = static_cast<T>(number * 10 + (negative ? -digit : digit));
+  }
+  *to = number;
+  return true;
+}
+
+// Sets one setting from its text, as ranklog_settings_set() describes it. Used by the header and by
+// the library, each for its own std::string.
+class SettingReader {
+ public:
+  // `value` may be null, to reset the setting.
+  SettingReader(std::string_view name, const char* value, size_t bytes)
+      : name_(name),
+        is_null_(value == nullptr),
+        text_(is_null_ ? "" : value, is_null_ ? 0 : bytes) {}
+
+  // False: unknown name or unreadable value.
+  bool Read(Settings* settings) {
+    const Settings defaults;
+    VisitSettings(*this, *settings, defaults);
+    return is_read_;
+  }
+
+  template <typename T>
+  void operator()(std::string_view name, T& member, const T& otherwise) {
+    if (name != name_) return;
+    if (is_null_) member = otherwise;
+    is_read_ = is_null_ || Set(&member);
+  }
+  // destination_settings.DESTINATION.NAME, credentials.NAME
+  template <typename T>
+  void operator()(std::string_view name, std::map<std::string, T>& member,
+                  const std::map<std::string, T>&) {
+    if (name_.substr(0, name.size()) != name) return;
+    if (name_.size() > name.size() && name_[name.size()] == '.') {
+      is_read_ = Set(name_.substr(name.size() + 1), &member);
+    } else if (name_ == name && is_null_) {
+      member.clear();
+      is_read_ = true;
+    }
+  }
+
+ private:
+  bool Set(std::string* to) const {
+    to->assign(text_.data(), text_.size());
+    return true;
+  }
+  bool Set(std::vector<std::string>* to) const {
+    to->emplace_back(text_);
+    return true;
+  }
+  bool Set(bool* to) const {
+    *to = text_ == "true";
+    return *to || text_ == "false";
+  }
+  bool Set(size_t* to) const { return ReadInteger(text_, to); }
+  bool Set(std::optional<int>* to) const {
+    int number = 0;
+    if (!ReadInteger(text_, &number)) return false;
+    *to = number;
+    return true;
+  }
+  bool Set(std::chrono::milliseconds* to) const {
+    int64_t number = 0;
+    if (!ReadInteger(text_, &number)) return false;
+    *to = std::chrono::milliseconds(number);
+    return true;
+  }
+  bool Set(LogStrategy* to) const {
+    int number = 0;
+    if (text_ == "main") {
+      *to = LogStrategy::kMain;
+    } else if (text_ == "node") {
+      *to = LogStrategy::kNode;
+    } else if (text_ == "all") {
+      *to = LogStrategy::kAll;
+    } else if (ReadInteger(text_, &number)) {  // for Validate(): a program may cast any number
+      *to = static_cast<LogStrategy>(number);
+    } else {
+      return false;
+    }
+    return true;
+  }
+  bool Set(std::string_view key, std::map<std::string, std::string>* to) const {
+    if (is_null_) {
+      to->erase(std::string(key));
+    } else {
+      (*to)[std::string(key)] = std::string(text_);
+    }
+    return true;
+  }
+  bool Set(std::string_view keys,
+           std::map<std::string, std::map<std::string, std::string>>* to) const {
+    const size_t dot = keys.find('.');
+    if (dot == std::string_view::npos) return false;
+    return Set(keys.substr(dot + 1), &(*to)[std::string(keys.substr(0, dot))]);
+  }
+
+  const std::string_view name_;
+  const bool is_null_;
+  const std::string_view text_;
+  bool is_read_ = false;
+};
+
+// Calls each(const std::string& name, std::string_view value) for each setting with a value, in the
+// form that SettingReader takes.
+template <typename Each>
+class SettingWriter {
+ public:
+  explicit SettingWriter(Each each) : each_(std::move(each)) {}
+
+  void operator()(const std::string& name, const std::string& text) const {
+    if (!text.empty()) each_(name, text);
+  }
+  void operator()(const std::string& name, const std::vector<std::string>& list) const {
+    for (const std::string& item : list) each_(name, item);
+  }
+  template <typename T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
+  void operator()(const std::string& name, T flag) const {
+    each_(name, flag ? "true" : "false");
+  }
+  void operator()(const std::string& name, size_t number) const {
+    each_(name, std::to_string(number));
+  }
+  void operator()(const std::string& name, const std::optional<int>& number) const {
+    if (number) each_(name, std::to_string(*number));
+  }
+  void operator()(const std::string& name, std::chrono::milliseconds time) const {
+    each_(name, std::to_string(time.count()));
+  }
+  void operator()(const std::string& name, LogStrategy strategy) const {
+    constexpr const char* kNames[] = {"main", "node", "all"};
+    const auto number = static_cast<int>(strategy);
+    each_(name, number >= 0 && number < 3 ? kNames[number] : std::to_string(number));
+  }
+  void operator()(const std::string& name, const std::map<std::string, std::string>& map) const {
+    for (const auto& [key, value] : map) each_(name + "." + Part(key, '\0', '\xff'), value);
+  }
+  void operator()(const std::string& name,
+                  const std::map<std::string, std::map<std::string, std::string>>& map) const {
+    for (const auto& [key, members] : map) {
+      (*this)(name + "." + Part(Part(key, '.', '/'), '\0', '/'), members);
+    }
+  }
+
+ private:
+  // A key in a name. Validate() rejects keys with `from` and keys with `to` in the same way, and a
+  // name cannot have `from` there.
+  static std::string Part(std::string key, char from, char to) {
+    for (char& c : key) {
+      if (c == from) c = to;
+    }
+    return key;
+  }
+
+  Each each_;
+};
+
+template <typename Each>
+void ForEachSetting(const Settings& settings, Each each) {
+  VisitSettings(SettingWriter<Each>(std::move(each)), settings);
+}
+
+struct FreeSettings {
+  void operator()(ranklog_settings* settings) const noexcept { ranklog_settings_free(settings); }
+};
+using SettingsHandle = std::unique_ptr<ranklog_settings, FreeSettings>;
+
+// What a callback of the library does for the program: it must not throw. In place of that, it
+// remembers that memory was short.
+template <typename Result>
+struct Collected {
+  Result result;
+  bool is_complete = true;
+
+  template <typename Add>
+  void Try(const Add& add) noexcept {
+    RANKLOG_TRY { add(); }
+    RANKLOG_CATCH_ALL { is_complete = false; }
+  }
+  Result Take() && {
+#ifdef __cpp_exceptions
+    if (!is_complete) throw std::bad_alloc();
+#endif
+    return std::move(result);
+  }
+};
+
+// The settings of the library as the header's struct. Without on_message.
+inline Settings FromC(const ranklog_settings* from) {
+  Collected<Settings> settings;
+  ranklog_settings_each(
+      from,
+      [](void* user, const char* name, const char* value, size_t bytes) {
+        auto* const to = static_cast<Collected<Settings>*>(user);
+        to->Try([&] { SettingReader(name, value, bytes).Read(&to->result); });
+      },
+      &settings);
+  return std::move(settings).Take();
+}
+
+inline void OnMessage(void* user, int severity, const char* text, size_t bytes) {
+  RANKLOG_TRY {
+    (*static_cast<decltype(Settings::on_message)*>(user))(static_cast<Severity>(severity),
+                                                          std::string(text, bytes));
+  }
+  RANKLOG_CATCH_ALL {}  // nobody on the library's thread can handle it
+}
+
+// The library's copy of `settings`. Null without memory.
+inline SettingsHandle ToC(const Settings& settings) {
+  SettingsHandle to(ranklog_settings_new());
+  bool is_complete = to != nullptr;
+  ForEachSetting(settings, [&](const std::string& name, std::string_view value) {
+    const char* const text = value.data() == nullptr ? "" : value.data();
+    is_complete = is_complete && ranklog_settings_set(to.get(), name.c_str(), text, value.size());
+  });
+  if (is_complete && settings.on_message) {
+    using Callback = decltype(Settings::on_message);
+    is_complete =
+        ranklog_settings_on_message(to.get(), OnMessage, new Callback(settings.on_message),
+                                    [](void* user) { delete static_cast<Callback*>(user); });
+  }
+  if (!is_complete) to.reset();
+  return to;
+}
+
+}  // namespace header
+
+inline Settings Settings::FromEnvironment() {
+  return header::FromC(header::SettingsHandle(ranklog_settings_from_environment()).get());
+}
+
+inline std::vector<std::string> Settings::Validate() const {
+  header::Collected<std::vector<std::string>> errors;
+  const header::SettingsHandle settings = header::ToC(*this);
+  if (settings == nullptr) errors.is_complete = false;
+  ranklog_settings_validate(
+      settings.get(),
+      [](void* user, const char* text, size_t bytes) {
+        auto* const to = static_cast<decltype(errors)*>(user);
+        to->Try([&] { to->result.emplace_back(text, bytes); });
+      },
+      &errors);
+  return std::move(errors).Take();
+}
+
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_SETTINGS_H_

@@ -5,7 +5,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "ranklog/compiler.h"
+
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
 // A view of contiguous elements, like std::span in C++20. Our functions use this type, so that
 // their signatures are the same in C++17. A std::vector, a std::array, a std::span, an array, and
@@ -38,6 +41,7 @@ class Span {
   size_t size_ = 0;
 };
 
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_SPAN_H_

@@ -1,15 +1,16 @@
 #ifndef RANKLOG_VERSION_H_
 #define RANKLOG_VERSION_H_
 
-#include "ranklog/export.h"
+#include "ranklog/c.h"
+#include "ranklog/compiler.h"
 
 namespace ranklog {
+inline namespace RANKLOG_LAYOUT {
 
-// The version of libranklog.so, such as "ranklog 0.1.0". A self-contained library adds the versions
-// of the source packages that it contains: "ranklog 0.1.0 with abseil 20220623.1-1+deb12u2, ...,
-// zlib 1:1.2.13.dfsg-1". The string is never freed.
-RANKLOG_EXPORT const char* Version() noexcept;
+// The version of libranklog.so, not that of the headers; see ranklog_version().
+inline const char* Version() noexcept { return ranklog_version(); }
 
+}  // namespace RANKLOG_LAYOUT
 }  // namespace ranklog
 
 #endif  // RANKLOG_VERSION_H_

@@ -1,0 +1,268 @@
+// The functions of ranklog/c.h on runs. Those on settings are in settings/c_settings.cc.
+//
+// A ranklog_run is a RunState, a ranklog_key a std::string, and a ranklog_row a RowShape: each
+// function casts, stops exceptions, and calls the function that does the work.
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/base/keys.h"
+#include "client/base/uncancelled.h"
+#include "client/ring/handles.h"
+#include "client/run_state.h"
+#include "client/settings/c_settings.h"
+#include "client/settings/environment.h"
+#include "client/values.h"
+#include "ranklog/c.h"
+
+namespace {
+
+using ranklog::FlushResult;
+using ranklog::MetricOptions;
+using ranklog::Stats;
+using ranklog::internal::KeyError;
+using ranklog::internal::RingWriter;
+using ranklog::internal::RowShape;
+using ranklog::internal::RowStep;
+using ranklog::internal::RunState;
+using ranklog::internal::Uncancelled;
+
+RunState* StateOf(ranklog_run* run) { return reinterpret_cast<RunState*>(run); }
+const RunState* StateOf(const ranklog_run* run) { return reinterpret_cast<const RunState*>(run); }
+
+// What RunState::LogRow() takes: null for a row without a step.
+const int64_t* Given(const int64_t& step) { return step == RANKLOG_NO_STEP ? nullptr : &step; }
+
+// Fills an item with `convert`, and writes it.
+template <typename Convert>
+bool AddItem(RunState* state, Convert convert) {
+  if (state == nullptr) return false;
+  const Uncancelled uncancelled;
+  try {
+    ranklog::v1::Item item;
+    const absl::Status status = convert(&item);
+    return status.ok() ? state->AddItem(item) : state->RefuseItem(std::string(status.message()));
+  } catch (...) {
+    return state->RefuseItem("no memory");
+  }
+}
+
+template <typename Convert>
+bool AddFields(RunState* state, const ranklog_field* fields, size_t count, Convert convert) {
+  if (state != nullptr && fields == nullptr && count > 0) return state->RefuseItem("no memory");
+  return AddItem(state, [&](ranklog::v1::Item* item) {
+    return ranklog::internal::ToProto({fields, count}, convert(item));
+  });
+}
+
+std::string_view View(const char* text, size_t bytes) {
+  return text == nullptr ? std::string_view() : std::string_view(text, bytes);
+}
+
+MetricOptions OptionsOf(const ranklog_metric_options* given) {
+  ranklog_metric_options from = RANKLOG_METRIC_OPTIONS_INIT;
+  if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
+  MetricOptions options;
+  options.step_metric = View(from.step_metric, from.step_metric_bytes);
+  options.step_sync = from.step_sync;
+  options.hidden = from.hidden;
+  for (size_t i = 0; from.summary != nullptr && i < from.summary_count; ++i) {
+    options.summary.emplace_back(from.summary[i] == nullptr ? "" : from.summary[i]);
+  }
+  if (from.goal != nullptr) options.goal = from.goal;
+  return options;
+}
+
+Stats StatsOf(const ranklog_run* run) {
+  const Uncancelled uncancelled;
+  try {
+    return run == nullptr ? Stats() : StateOf(run)->GetStats();
+  } catch (...) {  // no memory
+    return Stats();
+  }
+}
+
+size_t Write(std::string_view text, char* buffer, size_t size) {
+  if (size > 0) {
+    const size_t bytes = std::min(text.size(), size - 1);
+    std::memcpy(buffer, text.data(), bytes);
+    buffer[bytes] = '\0';
+  }
+  return text.size();
+}
+
+}  // namespace
+
+ranklog_run* ranklog_init(const ranklog_settings* settings) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    const std::shared_ptr<RunState> state =
+        RunState::Create(settings == nullptr ? ranklog::internal::SettingsFromEnvironment()
+                                             : *ranklog::internal::FromHandle(settings));
+    state->Hold();
+    return reinterpret_cast<ranklog_run*>(state.get());
+  } catch (...) {  // no memory
+    return nullptr;
+  }
+}
+
+void ranklog_release(ranklog_run* run, bool failed) noexcept {
+  if (run == nullptr) return;
+  const Uncancelled uncancelled;
+  const std::shared_ptr<RunState> state = StateOf(run)->Release();
+  try {
+    const std::chrono::milliseconds timeout = state->settings().finish_timeout;
+    state->Finish(failed ? 1 : 0, state->DestructorWaits() ? timeout : std::chrono::milliseconds(0),
+                  /*by_destructor=*/true);
+  } catch (...) {  // no memory: the ring has the state of the run
+  }
+}
+
+const ranklog_settings* ranklog_run_settings(const ranklog_run* run) noexcept {
+  static const ranklog::Settings* const kNone = new ranklog::Settings;
+  return ranklog::internal::ToHandle(run == nullptr ? kNone : &StateOf(run)->settings());
+}
+
+bool ranklog_log(ranklog_run* run, const ranklog_field* metrics, size_t count,
+                 int64_t step) noexcept {
+  return run != nullptr &&
+         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
+           return writer.Write(std::span(metrics, count), row_step);
+         });
+}
+
+const ranklog_key* ranklog_get_key(ranklog_run* run, const char* key, size_t key_bytes) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    const std::string_view text = View(key, key_bytes);
+    const std::string error = KeyError(text);
+    if (error.empty()) {
+      return reinterpret_cast<const ranklog_key*>(ranklog::internal::InternKey(text));
+    }
+    if (run != nullptr) StateOf(run)->AddLeftOut(error);
+  } catch (...) {  // no memory
+  }
+  return nullptr;
+}
+
+bool ranklog_log_keys(ranklog_run* run, const ranklog_key_value* values, size_t count,
+                      int64_t step) noexcept {
+  return run != nullptr &&
+         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
+           return writer.Write(std::span(values, count), row_step);
+         });
+}
+
+const ranklog_row* ranklog_row_new(ranklog_run* run, const char* const* keys,
+                                   const size_t* key_bytes, size_t count) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    if (count == 0 || keys == nullptr) {
+      if (run != nullptr) StateOf(run)->SetLastError("a row handle has no keys");
+      return nullptr;
+    }
+    std::vector<std::string_view> views;
+    views.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      const char* const key = keys[i] == nullptr ? "" : keys[i];
+      views.push_back(View(key, key_bytes == nullptr ? std::strlen(key) : key_bytes[i]));
+    }
+    const std::shared_ptr<const RowShape> row = ranklog::internal::InternRow(views);
+    for (const std::string_view key : views) {
+      const std::string error = KeyError(key);
+      if (!error.empty() && run != nullptr) StateOf(run)->AddLeftOut(error);
+    }
+    return reinterpret_cast<const ranklog_row*>(row.get());
+  } catch (...) {  // no memory
+    return nullptr;
+  }
+}
+
+// The table of rows keeps all of them, because rings know them by their numbers.
+void ranklog_row_free(const ranklog_row*) noexcept {}
+
+bool ranklog_log_row(ranklog_run* run, const ranklog_row* row, const double* values, size_t count,
+                     int64_t step) noexcept {
+  static const RowShape kNone{};  // takes no values
+  const RowShape& shape = row == nullptr ? kNone : *reinterpret_cast<const RowShape*>(row);
+  return run != nullptr &&
+         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
+           return writer.Write(shape, std::span(values, count), row_step);
+         });
+}
+
+bool ranklog_config(ranklog_run* run, const ranklog_field* fields, size_t count) noexcept {
+  return AddFields(StateOf(run), fields, count,
+                   [](ranklog::v1::Item* item) { return item->mutable_config(); });
+}
+
+bool ranklog_summary(ranklog_run* run, const ranklog_field* fields, size_t count) noexcept {
+  return AddFields(StateOf(run), fields, count,
+                   [](ranklog::v1::Item* item) { return item->mutable_summary(); });
+}
+
+bool ranklog_define_metric(ranklog_run* run, const char* name, size_t name_bytes,
+                           const ranklog_metric_options* options) noexcept {
+  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
+    return ranklog::internal::ToProto(View(name, name_bytes), OptionsOf(options),
+                                      item->mutable_metric());
+  });
+}
+
+int ranklog_flush(ranklog_run* run, int64_t timeout_ms) noexcept {
+  if (run == nullptr) return RANKLOG_DURABLE;
+  const Uncancelled uncancelled;
+  try {
+    return static_cast<int>(StateOf(run)->Flush(std::chrono::milliseconds(timeout_ms)));
+  } catch (...) {
+    return RANKLOG_SPOOLED;
+  }
+}
+
+int ranklog_finish(ranklog_run* run, int exit_code) noexcept {
+  if (run == nullptr) return RANKLOG_DURABLE;
+  const Uncancelled uncancelled;
+  try {
+    RunState* const state = StateOf(run);
+    return static_cast<int>(state->Finish(exit_code, state->settings().finish_timeout));
+  } catch (...) {
+    return RANKLOG_SPOOLED;
+  }
+}
+
+static_assert(static_cast<int>(FlushResult::kDurable) == RANKLOG_DURABLE);
+static_assert(static_cast<int>(FlushResult::kSpooled) == RANKLOG_SPOOLED);
+static_assert(static_cast<int>(FlushResult::kUndelivered) == RANKLOG_UNDELIVERED);
+
+void ranklog_get_stats(const ranklog_run* run, ranklog_stats* stats) noexcept {
+  if (stats == nullptr) return;
+  const Stats from = StatsOf(run);
+  const ranklog_stats all = {.size = stats->size,
+                             .rows_logged = from.rows_logged,
+                             .rows_durable = from.rows_durable,
+                             .lost_ring_full = from.lost_ring_full,
+                             .lost_invalid = from.lost_invalid,
+                             .lost_step_behind = from.lost_step_behind,
+                             .lost_too_large = from.lost_too_large,
+                             .lost_after_finish = from.lost_after_finish,
+                             .lost_damaged = from.lost_damaged,
+                             .lost_values = from.lost_values,
+                             .updates_pending = from.updates_pending,
+                             .updates_refused = from.updates_refused,
+                             .connected = from.connected};
+  std::memcpy(stats, &all, std::min(stats->size, sizeof all));
+}
+
+size_t ranklog_last_error(const ranklog_run* run, char* buffer, size_t size) noexcept {
+  return Write(StatsOf(run).last_error, buffer, size);
+}
+
+size_t ranklog_run_id(const ranklog_run* run, char* buffer, size_t size) noexcept {
+  return Write(StatsOf(run).run_id, buffer, size);
+}
