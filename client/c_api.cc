@@ -39,6 +39,19 @@ const RunState* StateOf(const ranklog_run* run) { return reinterpret_cast<const 
 // What RunState::LogRow() takes: null for a row without a step.
 const int64_t* Given(const int64_t& step) { return step == RANKLOG_NO_STEP ? nullptr : &step; }
 
+// Logs a row by `write`. A null list of `count` values is invalid.
+template <typename Fn>
+bool LogRow(ranklog_run* run, const void* list, size_t count, const int64_t& step,
+            const Fn& write) {
+  if (run == nullptr) return false;
+  if (list == nullptr && count > 0) [[unlikely]] {
+    return StateOf(run)->LogRow(Given(step), [](RingWriter&, const RowStep&) {
+      return ranklog::internal::WriteResult::kInvalid;
+    });
+  }
+  return StateOf(run)->LogRow(Given(step), write);
+}
+
 // Fills an item with `convert`, and writes it.
 template <typename Convert>
 bool AddItem(RunState* state, Convert convert) {
@@ -89,7 +102,7 @@ Stats StatsOf(const ranklog_run* run) {
 }
 
 size_t Write(std::string_view text, char* buffer, size_t size) {
-  if (size > 0) {
+  if (buffer != nullptr && size > 0) {
     const size_t bytes = std::min(text.size(), size - 1);
     std::memcpy(buffer, text.data(), bytes);
     buffer[bytes] = '\0';
@@ -131,10 +144,9 @@ const ranklog_settings* ranklog_run_settings(const ranklog_run* run) noexcept {
 
 bool ranklog_log(ranklog_run* run, const ranklog_field* metrics, size_t count,
                  int64_t step) noexcept {
-  return run != nullptr &&
-         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
-           return writer.Write(std::span(metrics, count), row_step);
-         });
+  return LogRow(run, metrics, count, step, [&](RingWriter& writer, const RowStep& row_step) {
+    return writer.Write(std::span(metrics, count), row_step);
+  });
 }
 
 const ranklog_key* ranklog_get_key(ranklog_run* run, const char* key, size_t key_bytes) noexcept {
@@ -153,10 +165,9 @@ const ranklog_key* ranklog_get_key(ranklog_run* run, const char* key, size_t key
 
 bool ranklog_log_keys(ranklog_run* run, const ranklog_key_value* values, size_t count,
                       int64_t step) noexcept {
-  return run != nullptr &&
-         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
-           return writer.Write(std::span(values, count), row_step);
-         });
+  return LogRow(run, values, count, step, [&](RingWriter& writer, const RowStep& row_step) {
+    return writer.Write(std::span(values, count), row_step);
+  });
 }
 
 const ranklog_row* ranklog_row_new(ranklog_run* run, const char* const* keys,
@@ -191,10 +202,9 @@ bool ranklog_log_row(ranklog_run* run, const ranklog_row* row, const double* val
                      int64_t step) noexcept {
   static const RowShape kNone{};  // takes no values
   const RowShape& shape = row == nullptr ? kNone : *reinterpret_cast<const RowShape*>(row);
-  return run != nullptr &&
-         StateOf(run)->LogRow(Given(step), [&](RingWriter& writer, const RowStep& row_step) {
-           return writer.Write(shape, std::span(values, count), row_step);
-         });
+  return LogRow(run, values, count, step, [&](RingWriter& writer, const RowStep& row_step) {
+    return writer.Write(shape, std::span(values, count), row_step);
+  });
 }
 
 bool ranklog_config(ranklog_run* run, const ranklog_field* fields, size_t count) noexcept {

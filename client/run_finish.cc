@@ -92,7 +92,7 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
     MutexLock lock(StateMutex());
     header->exit_code.store(exit_code_, std::memory_order_relaxed);
     // The end of a forked child says nothing about the run.
-    if (by_destructor_ && generation_ == 0) finished = v1::kFinishedByDestructor;
+    if (by_destructor_ && !is_forked_) finished = v1::kFinishedByDestructor;
   }
   header->finished.store(finished, std::memory_order_release);
   while (ring->writer.busy.load(std::memory_order_acquire)) {

@@ -67,7 +67,6 @@ RunState::RunState(Settings settings)
       generation_(Generation()) {}
 
 std::shared_ptr<RunState> RunState::Create(Settings settings) {
-  ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
   std::vector<std::string> errors = Validate(run->settings_);
   const std::vector<std::string> rank_errors = RankErrors(run->settings_);
@@ -83,6 +82,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     errors.push_back(std::move(hint));
   }
   if (run->settings_.disabled) return run;
+  ArmForkHandlers();
   run->hello_ = MakeHello(run->settings_);
   run->job_variables_ = JobVariables();
   *run->hello_.mutable_launch() = MakeLaunch(run->settings_, id_given);
@@ -222,7 +222,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes,
     ProcessTickRate().Measure();
     ProcessTickRate().Calibrate(ring->spool->header());
     // A forked helper process is often killed when it is done. Its end says nothing about the run.
-    if (generation_ > 0)
+    if (is_forked_)
       ring->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_relaxed);
     MoveLossesToRing();
     // Not earlier: if the process ended after Finish(), a ring that Finish() did not see would mark

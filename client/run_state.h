@@ -64,6 +64,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
     return job_variables_;
   }
   int64_t open_step() const override { return steps_->open(); }
+  bool IsInherited() const override { return is_forked_; }
   void SetLastError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
   // Records why values are left out of rows, as the last error and for the terminal.
   void AddLeftOut(const std::string& reason) ABSL_LOCKS_EXCLUDED(StateMutex());

@@ -1,9 +1,9 @@
 // For a library that contains a gRPC of its own. This is a file of its own, so that all other
 // objects are the same in a build without it.
 
-#include <grpc/support/log.h>
+#include "client/base/own_grpc.h"
 
-#include "client/stream/connection.h"
+#include <grpc/support/log.h>
 
 namespace ranklog::internal {
 

@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "client/base/own_grpc.h"
 #include "client/stream/open_sockets.h"
 #include "ranklog/v1/spool_layout.h"
 

@@ -13,10 +13,6 @@
 
 namespace ranklog::internal {
 
-// Keeps gRPC from writing its errors to stderr, since we report the relevant ones ourselves. Null
-// unless the library has a gRPC of its own (RANKLOG_PORTABLE).
-void SilenceOwnGrpc() __attribute__((weak, visibility("hidden")));
-
 // Receives the result of a call that it started.
 class CallListener {
  public:

@@ -25,7 +25,6 @@ constexpr milliseconds kFirstAnswer{10'000}, kLongestFirstAnswer{300'000};
 // answers may wait in the socket.
 constexpr seconds kPause{2};
 constexpr seconds kRefusedRetry{5};
-constexpr seconds kDaemonStart{10};          // between two attempts to start a daemon
 constexpr milliseconds kIdlePoll{1000};      // to notice that an idle connection broke
 constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to attach is busy
 
@@ -123,9 +122,7 @@ void Endpoint::TryConnect(Time now) {
   if (address_.empty()) places_ = SocketPlaces(address_);  // new directories may exist
   const absl::StatusOr<int> fd = Connect(places_, &answered_);
   if (fd.ok()) {
-    start_lock_.reset();
-    start_error_.clear();
-    start_note_.clear();
+    starter_.Answered();
     if (const absl::Status reserved = ReserveArenas(); !reserved.ok()) {
       close(*fd);
       SetConnectionError(std::string(reserved.message()));
@@ -136,69 +133,20 @@ void Endpoint::TryConnect(Time now) {
     AttachWaiting();
     return;
   }
-  if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
-  SetConnectionError(start_error_.empty() ? absl::StrCat(fd.status().message(), start_note_)
-                                          : start_error_);
+  if (absl::IsNotFound(fd.status())) {
+    const auto allowed = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
+      return stream->run()->settings().start_daemon;
+    });
+    const Settings* const settings =
+        allowed == streams_.end() ? nullptr : &(*allowed)->run()->settings();
+    if (starter_.Try(places_, settings, state_dir_, now)) back_off_ = kMinBackOff;
+  }
+  SetConnectionError(starter_.Explain(fd.status()));
   // An urgent caller tries more often, and must not increase the delay of the others.
   if (now >= next_attempt_) BackOff(now);
 }
 
-void Endpoint::TryStartDaemon(Time now) {
-  if (now > start_lock_until_) start_lock_.reset();
-  const auto allowed = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream->run()->settings().start_daemon;
-  });
-  if (allowed == streams_.end()) {
-    start_note_ =
-        "; RANKLOG_START_DAEMON (start_daemon) is off: start ranklogd, or run `ranklog sync` later";
-    return;
-  }
-  // From the last daemon that any rank started.
-  for (const SocketLocation& place : places_) {
-    std::string words = StartFailure(place);
-    if (words.empty()) continue;
-    start_error_ = "ranklogd cannot start: " + std::move(words);
-    break;
-  }
-  if (start_lock_ != nullptr || now < no_start_before_) return;
-  const Settings& settings = (*allowed)->run()->settings();
-  const std::string program = FindDaemon(settings.daemon);
-  if (program.empty()) {
-    no_start_before_ = now + kDaemonStart;
-    start_error_ =
-        "cannot find ranklogd beside the program, beside this library, in its ../bin or in PATH; "
-        "set RANKLOG_DAEMON, or start ranklogd";
-    return;
-  }
-  absl::Status why_not;
-  for (const SocketLocation& place : places_) {
-    // A daemon would refuse to listen where others can put a socket in its place.
-    why_not = Prepare(place.dir);
-    if (!why_not.ok()) continue;
-    auto lock = StartLock::Take(place);
-    if (absl::IsUnavailable(lock.status())) {
-      back_off_ = kMinBackOff;  // it will answer soon
-      return;
-    }
-    why_not = lock.status();
-    if (!why_not.ok()) continue;
-    no_start_before_ = start_lock_until_ = now + kDaemonStart;
-    const absl::Status status = StartDaemon(program, place, settings, state_dir_);
-    if (!status.ok()) {
-      start_error_ = std::string(status.message());
-      return;
-    }
-    start_lock_ = *std::move(lock);
-    start_note_ = absl::StrCat("; ", program, " was started, and does not answer yet");
-    back_off_ = kMinBackOff;
-    return;
-  }
-  no_start_before_ = now + kDaemonStart;
-  start_error_ = absl::StrCat("no daemon answers, and none can be started: ", why_not.message());
-}
-
 bool Endpoint::Disconnect() {
-  start_lock_.reset();
   if (connection_ == nullptr) return true;
   if (!HasRoomToSend(0).ok()) return false;
   EndConnection();

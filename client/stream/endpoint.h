@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "client/launch/daemon_start.h"
 #include "client/settings/socket_address.h"
 #include "client/stream/connection.h"
+#include "client/stream/daemon_starter.h"
 #include "client/stream/stream.h"
 
 namespace ranklog::internal {
@@ -65,7 +65,6 @@ class Endpoint {
  private:
   void TryConnect(Time now);
   bool HasRoom();
-  void TryStartDaemon(Time now);
   void Attach(RingStream* stream);
   // Attaches the streams that no longer have to wait.
   void AttachWaiting();
@@ -91,12 +90,7 @@ class Endpoint {
   std::list<std::unique_ptr<RingStream>> streams_;
   std::map<RingStream*, Time> refused_;  // refused streams, with the time of the next try
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<StartLock> start_lock_;
-  Time start_lock_until_;
-  Time no_start_before_;
-  // Both are kept until a daemon answers.
-  std::string start_error_;  // why none could be started
-  std::string start_note_;   // else what was done to start one; appended to the connection error
+  DaemonStarter starter_;
   Time next_attempt_;
   Time last_poll_;
   Time last_tick_;

@@ -28,18 +28,20 @@ ForkedRings::~ForkedRings() {
   for (Entry& entry : rings_) Disconnect(&entry);
 }
 
-absl::StatusOr<int> ForkedRings::Pass(const std::string& address, const Ring& ring) {
-  absl::Status why_not;
-  for (const SocketLocation& place : SocketPlaces(address)) {
-    absl::StatusOr<int> socket =
-        PassDescriptor(place, ring.spool->header()->incarnation, ring.spool->fd());
+absl::StatusOr<int> ForkedRings::Pass(const StreamedRun& run, const Ring& ring) {
+  v1::Hello secrets;
+  AddCredentials(run, &secrets);
+  absl::Status absent, failed;  // the first of each kind
+  for (const SocketLocation& place : SocketPlaces(run.settings().address)) {
+    absl::StatusOr<int> socket = PassDescriptor(place, ring.spool->header()->incarnation,
+                                                ring.spool->fd(), secrets.SerializeAsString());
     if (socket.ok()) {
       AddSocket(*socket);
       return socket;
     }
-    why_not.Update(socket.status());
+    (absl::IsNotFound(socket.status()) ? absent : failed).Update(socket.status());
   }
-  return why_not;
+  return failed.ok() ? absent : failed;
 }
 
 void ForkedRings::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring, int socket) {
@@ -47,16 +49,25 @@ void ForkedRings::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ri
   if (socket >= 0) Connect(&entry, socket, Time());
 }
 
+// A child does not start a daemon for its parent's run: it does not know the state directory of the
+// parent's daemon.
 void ForkedRings::Connect(Entry* entry, const absl::StatusOr<int>& passed, Time now) {
-  entry->run->SetConnectionError(std::string(passed.status().message()));
+  const StreamedRun& run = *entry->run;
   if (passed.ok()) {
+    starter_.Answered();
     entry->socket = *passed;
     entry->back_off = kShortestPause;
     entry->ring->attached.store(true, std::memory_order_relaxed);
-  } else {
-    entry->next_attempt = now + entry->back_off;
-    entry->back_off = std::min(2 * entry->back_off, kLongestPause);
+    return entry->run->SetConnectionError("");
   }
+  if (absl::IsNotFound(passed.status()) && !run.IsInherited()) {
+    const Settings* const settings = run.settings().start_daemon ? &run.settings() : nullptr;
+    const bool starts = starter_.Try(SocketPlaces(run.settings().address), settings, "", now);
+    if (starts) entry->back_off = kShortestPause;
+  }
+  entry->run->SetConnectionError(starter_.Explain(passed.status()));
+  entry->next_attempt = now + entry->back_off;
+  entry->back_off = std::min(2 * entry->back_off, kLongestPause);
 }
 
 void ForkedRings::CheckConnection(Entry* entry) {
@@ -83,7 +94,7 @@ ForkedRings::Time ForkedRings::Tick(Time now, bool urgent) {
   for (Entry& entry : rings_) {
     if (entry.socket >= 0) CheckConnection(&entry);
     if (entry.socket < 0 && (urgent || now >= entry.next_attempt)) {
-      Connect(&entry, Pass(entry.run->settings().address, *entry.ring), now);
+      Connect(&entry, Pass(*entry.run, *entry.ring), now);
     }
     entry.live.Advance(now, entry.run->open_step());
     if (urgent && !entry.live.AllStored()) AskToRead(&entry);

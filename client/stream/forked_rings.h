@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/stream/daemon_starter.h"
 #include "client/stream/live_ring.h"
 #include "client/stream/streamed_run.h"
 
@@ -25,9 +26,9 @@ class ForkedRings {
   ForkedRings(const ForkedRings&) = delete;
   ForkedRings& operator=(const ForkedRings&) = delete;
 
-  // Passes the ring's descriptor to the daemon at `address`, and returns the connection. It costs some
-  // system calls and never waits. On any thread.
-  static absl::StatusOr<int> Pass(const std::string& address, const Ring& ring);
+  // Passes the ring's descriptor and the run's secrets to the daemon, and returns the connection. It
+  // costs some system calls and never waits. On any thread.
+  static absl::StatusOr<int> Pass(const StreamedRun& run, const Ring& ring);
 
   // `socket`: from Pass(); -1: try again later.
   void Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring, int socket);
@@ -55,12 +56,13 @@ class ForkedRings {
     uint64_t asked_end = 0;  // the daemon was asked to read up to here
   };
 
-  static void Connect(Entry* entry, const absl::StatusOr<int>& passed, Time now);
+  void Connect(Entry* entry, const absl::StatusOr<int>& passed, Time now);
   static void CheckConnection(Entry* entry);
   static void Disconnect(Entry* entry);
   static void AskToRead(Entry* entry);
 
   std::list<Entry> rings_;
+  DaemonStarter starter_;
 };
 
 }  // namespace ranklog::internal

@@ -71,8 +71,7 @@ Sender* Sender::Get() {
 
 void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   // At once: a forked child may end before its thread does anything.
-  const absl::StatusOr<int> socket =
-      Generation() > 0 ? ForkedRings::Pass(run->settings().address, *ring) : -1;
+  const absl::StatusOr<int> socket = Generation() > 0 ? ForkedRings::Pass(*run, *ring) : -1;
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   new_rings_.push_back({std::move(run), std::move(ring), socket.value_or(-1)});

@@ -72,30 +72,32 @@ absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* a
   return absent;
 }
 
-absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation,
-                                   int spool_fd) {
+absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd,
+                                   const std::string& message) {
   const absl::StatusOr<int> connected = ConnectTo(place);
   if (!connected.ok()) return connected;
-  char bytes[sizeof v1::kDescriptorMagic + sizeof incarnation];
-  memcpy(bytes, v1::kDescriptorMagic, sizeof v1::kDescriptorMagic);
-  for (size_t i = 0; i < sizeof incarnation; ++i) {
-    bytes[sizeof v1::kDescriptorMagic + i] = static_cast<char>(incarnation >> (8 * i));
-  }
-  iovec data = {bytes, sizeof bytes};
+  std::string bytes(v1::kDescriptorMagic, sizeof v1::kDescriptorMagic);
+  const auto append = [&bytes](uint64_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+  };
+  append(incarnation, sizeof incarnation);
+  append(message.size(), sizeof(uint32_t));
+  bytes += message;
+  iovec data = {bytes.data(), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof spool_fd)] = {};
-  msghdr message = {};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  msghdr header = {};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&header);
   rights->cmsg_level = SOL_SOCKET;
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof spool_fd);
   memcpy(CMSG_DATA(rights), &spool_fd, sizeof spool_fd);
-  const ssize_t sent = sendmsg(*connected, &message, MSG_NOSIGNAL);
-  if (sent == static_cast<ssize_t>(sizeof bytes)) return connected;
-  const int error = errno;
+  const ssize_t sent = sendmsg(*connected, &header, MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return connected;
+  const int error = sent < 0 ? errno : EMSGSIZE;
   close(*connected);
   return absl::UnavailableError(
       absl::StrCat("cannot pass the spool's descriptor: ", strerror(error)));

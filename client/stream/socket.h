@@ -4,6 +4,7 @@
 #define CLIENT_STREAM_SOCKET_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,8 +20,10 @@ namespace ranklog::internal {
 absl::StatusOr<int> Connect(const std::vector<SocketLocation>& places, size_t* answered);
 
 // Passes a spool's descriptor to the daemon on a connection of its own, and returns that connection.
-// The first bytes are kDescriptorMagic and the incarnation; the descriptor is sent with them.
-absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd);
+// The first bytes are kDescriptorMagic and the incarnation; the descriptor is sent with them. Then
+// come the size of `message`, 4 bytes, and `message`.
+absl::StatusOr<int> PassDescriptor(const SocketLocation& place, uint64_t incarnation, int spool_fd,
+                                   const std::string& message = "");
 
 }  // namespace ranklog::internal
 

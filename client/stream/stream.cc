@@ -140,11 +140,7 @@ void RingStream::Write() {
 
 void RingStream::WriteHello() {
   *message_.mutable_hello() = protocol_.Hello();
-  auto* const credentials = message_.mutable_hello()->mutable_credentials();
-  for (const auto& [name, value] : run_->job_variables()) (*credentials)[name] = value;
-  for (const auto& [name, value] : run_->settings().credentials) {
-    (*credentials)[name] = value;
-  }
+  AddCredentials(*run_, message_.mutable_hello());
   Write();
   message_.Clear();  // keeps no credentials
 }

@@ -23,6 +23,8 @@ class StreamedRun {
   // The variables of the job that its deliveries need besides the key.
   virtual const std::map<std::string, std::string>& job_variables() const = 0;
   virtual int64_t open_step() const = 0;
+  // This process is a forked child, and its parent made the run.
+  virtual bool IsInherited() const = 0;
 
   virtual void SetLastError(std::string error) = 0;
   // Sets the reason why no daemon takes the rows; empty if one does.
@@ -45,6 +47,13 @@ class StreamedRun {
   // the end of the run must wait for delivery.
   virtual void FinishAtExit(int exit_code) = 0;
 };
+
+// The secrets of the run's destinations, and the variables of the job that its deliveries need.
+inline void AddCredentials(const StreamedRun& run, v1::Hello* hello) {
+  auto* const credentials = hello->mutable_credentials();
+  for (const auto& [name, value] : run.job_variables()) (*credentials)[name] = value;
+  for (const auto& [name, value] : run.settings().credentials) (*credentials)[name] = value;
+}
 
 }  // namespace ranklog::internal
 

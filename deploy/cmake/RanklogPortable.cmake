@@ -31,7 +31,7 @@ function(ranklog_portable_archives archives parts debian_archives debian_package
   set(${parts} ${versions} PARENT_SCOPE)
 endfunction()
 
-# libstdc++ stays shared: strings cross our API, and a program may have an operator new of its own.
+# No C++ type and no memory crosses the API, so the library has a libstdc++ of its own, too.
 ranklog_portable_archives(library_archives library_parts
   "grpc++_unsecure;grpc_unsecure;gpr;upb;cares;address_sorting;z" "libgrpc++-dev;libc-ares-dev;zlib1g-dev")
 list(JOIN library_parts ", " RANKLOG_STATIC_PARTS)
@@ -39,6 +39,7 @@ string(PREPEND RANKLOG_STATIC_PARTS " with ")
 # Before glibc 2.34, libpthread and libdl contained functions that libc contains here.
 set(older_libc -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
 add_library(ranklog_portable_libraries INTERFACE)
+target_link_options(ranklog_portable_libraries INTERFACE -static-libstdc++)
 target_link_libraries(ranklog_portable_libraries INTERFACE -Wl,--start-group ${library_archives} -Wl,--end-group ${older_libc})
 
 if(RANKLOG_SERVICE)

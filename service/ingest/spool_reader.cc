@@ -94,10 +94,14 @@ absl::Status SpoolReader::Refresh() {
   RETURN_IF_ERROR(
       ReadExactly(offsetof(v1::SpoolHeader, least_step), &least_step, sizeof(least_step)));
   RETURN_IF_ERROR(ReadHeader());
-  if (incarnation_ != incarnation || position_ > position || position > head_) {
+  if (incarnation_ != incarnation || position > head_) {
     return absl::DataLossError("the spool's header does not continue what it was");
   }
-  position_ = position;
+  if (position_ <= position) {
+    position_ = position;
+  } else {  // the process has freed what an earlier daemon stored
+    last_seq_ = last_item_ = 0;
+  }
   least_step_ = least_step;
   std::vector<char>().swap(window_);  // a live ring holds no memory while it is idle
   return absl::OkStatus();
@@ -232,13 +236,13 @@ absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes, const Cont
   return part;
 }
 
-uint64_t SpoolReader::FirstSeq() const {
+uint64_t SpoolReader::FirstSeq(bool lives) const {
   SpoolReader ahead = *this;
   while (true) {
     const absl::StatusOr<Part> part = ahead.Next(1, nullptr);
     if (!part.ok()) return 1;
     if (part->has_rows()) return part->batch.first;
-    if (part->empty()) return rows_ + 1;
+    if (part->empty()) return lives ? std::max<uint64_t>(rows_, 1) : rows_ + 1;
   }
 }
 

@@ -55,9 +55,10 @@ class SpoolReader {
   uint64_t incarnation() const { return incarnation_; }
   const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
   uint64_t rows() const { return rows_; }              // ever written: the seq of the last row
-  // Call it before Next(). The first row that the ring still holds; rows() + 1 if it holds no row.
-  // 1 if its first records are damaged.
-  uint64_t FirstSeq() const;
+  // Call it before Next(). The first row that the ring still holds. If it holds none: the next one, or
+  // in a ring whose process lives at most that, because the process may have counted a row and not
+  // published it yet. 1 if its first records are damaged.
+  uint64_t FirstSeq(bool lives) const;
   const model::Losses& losses() const { return losses_; }
   // Later rows of a live ring have at least this step.
   int64_t least_step() const { return least_step_; }

@@ -200,6 +200,13 @@ bool StreamRegistry::HasProcess(const std::string& process) const {
                      [&](const auto& stream) { return stream.second.process == process; });
 }
 
+bool StreamRegistry::HasAttached(const std::string& process) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return stream.second.process == process && stream.second.attachment != 0;
+  });
+}
+
 void StreamRegistry::BeginAttaching(LiveStream live) {
   absl::MutexLock lock(&mutex_);
   attaching_[live.key] = std::move(live);

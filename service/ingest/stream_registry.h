@@ -52,7 +52,7 @@ struct FinishedStream {
 // Thread-safe. Updated by the streams' RPCs; read by RankWatch.
 class StreamRegistry {
  public:
-  static constexpr size_t kMaxStreams = 4096;  // each may hold three descriptors
+  static constexpr size_t kMaxStreams = 4096;  // each may hold five descriptors
   // So that a Finish() whose answer was lost may be repeated.
   static constexpr size_t kMaxEnded = 4096;
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
@@ -109,6 +109,8 @@ class StreamRegistry {
   std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether this process already has a stream. `process` is Launch::process; false if it is empty.
   bool HasProcess(const std::string& process) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether one of this process's streams is connected, or its ring is read.
+  bool HasAttached(const std::string& process) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The stream is about to be attached in the store. Until EndAttaching() it counts among the other
   // streams of its rank. If the attach succeeds, call AddKnown() or Attach() before EndAttaching().
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -25,6 +25,7 @@ class QuietRun : public StreamedRun {
   const Settings& settings() const override { return settings_; }
   const std::map<std::string, std::string>& job_variables() const override { return variables_; }
   int64_t open_step() const override { return 0; }
+  bool IsInherited() const override { return false; }
   void SetLastError(std::string) override {}
   void SetConnectionError(std::string error) override { connection_error_ = std::move(error); }
   void OnServerMessage(const v1::ServerMessage&) override {}

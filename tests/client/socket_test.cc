@@ -153,9 +153,9 @@ TEST(SocketTest, PassesADescriptorWithTheIncarnation) {
   const int listener = Listen(dir.File("sock"));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
                        Spool::Create({dir.path(), v1::kMinRingBytes}, v1::Hello()));
-  ASSERT_OK_AND_ASSIGN(
-      const int passing,
-      PassDescriptor(SocketPlaces("unix:" + dir.File("sock"))[0], 0x0102030405060708, spool->fd()));
+  ASSERT_OK_AND_ASSIGN(const int passing,
+                       PassDescriptor(SocketPlaces("unix:" + dir.File("sock"))[0],
+                                      0x0102030405060708, spool->fd(), "hi"));
   const int connection = accept(listener, nullptr, nullptr);
   char bytes[32] = {};
   iovec data = {bytes, sizeof bytes};
@@ -165,8 +165,9 @@ TEST(SocketTest, PassesADescriptorWithTheIncarnation) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ASSERT_EQ(recvmsg(connection, &message, MSG_CMSG_CLOEXEC), 16);
-  EXPECT_EQ(std::string(bytes, 16), "RLSPOOL1\x08\x07\x06\x05\x04\x03\x02\x01");
+  ASSERT_EQ(recvmsg(connection, &message, MSG_CMSG_CLOEXEC), 22);
+  EXPECT_EQ(std::string(bytes, 22),
+            std::string("RLSPOOL1\x08\x07\x06\x05\x04\x03\x02\x01\x02\0\0\0hi", 22));
   ASSERT_NE(CMSG_FIRSTHDR(&message), nullptr);
   int passed = -1;
   memcpy(&passed, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof passed);

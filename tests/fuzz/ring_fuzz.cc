@@ -69,7 +69,7 @@ Content Read(int fd, size_t part_bytes) {
   Content content;
   absl::StatusOr<SpoolReader> ring = SpoolReader::Open(fd);
   if (!ring.ok()) return content;
-  const uint64_t first = ring->FirstSeq();
+  const uint64_t first = ring->FirstSeq(/*lives=*/false);
   while (true) {
     const absl::StatusOr<SpoolReader::Part> part = ring->Next(part_bytes);
     if (!part.ok() || part->empty()) break;

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -54,9 +55,12 @@ TEST(ForkedRankTest, RowsOfAllProcessesAreJoined) {  // S7
 // A rank that forks, and its store.
 class ForkingRank {
  public:
-  ForkingRank(const Node& node, const std::string& how) : node_(node) {
+  ForkingRank(const Node& node, const std::string& how,
+              const std::map<std::string, std::string>& extra = {})
+      : node_(node) {
     ChildProcess::Options options;
     options.environment = node.RankEnvironment("job", 0, 0, 1, 1);
+    for (const auto& [name, value] : extra) options.environment[name] = value;
     options.environment["RANKLOG_DESTINATIONS"] = "local";
     rank_.emplace(std::vector<std::string>{FORKING_RANK, dir_.File("counter"), how}, options);
   }
@@ -129,6 +133,33 @@ TEST(ForkedRankTest, DaemonKilledBesideLiveChildrenLosesNothing) {  // S7
   forking.counter().stop = 1;
   ASSERT_EQ(forking.rank().Wait(), 0) << forking.rank().Output();
   forking.ExpectEveryRowOnce();
+}
+
+// The daemon meets the children before it has read the parent's ring.
+TEST(ForkedRankTest, RowsOfAnEarlyForkAreInTheRun) {  // S7
+  Node node;
+  node.Start();
+  ForkingRank forking(node, "early");
+  EXPECT_EQ(forking.rank().Wait(), -SIGKILL);
+  ASSERT_TRUE(WaitFor([&] { return forking.counter().returned == 250; }));
+  forking.ExpectEveryRowOnce();
+  const auto streams = node.Reader()->Streams(node.GetRun("job").id);
+  ASSERT_TRUE(streams.ok());
+  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.late_rows, 0u);
+}
+
+// Its parent has no daemon and no run.
+TEST(ForkedRankTest, ChildsOwnRunStartsADaemon) {  // S7
+  Node node;
+  ForkingRank forking(node, "own",
+                      {{"RANKLOG_START_DAEMON", "1"},
+                       {"RANKLOG_DAEMON", RANKLOGD},
+                       {"RANKLOG_STATE_DIR", node.state_dir()}});
+  EXPECT_EQ(forking.rank().Wait(), 0) << forking.rank().Output();
+  EXPECT_EQ(forking.counter().returned, 10u);
+  ChildProcess::Options options;
+  RunToEnd({RANKLOG_CLI, "stop", "--state-dir", node.state_dir()}, options);
+  EXPECT_EQ(forking.StoredRows(), 10u);
 }
 
 // The parent is killed first, its children end after it.

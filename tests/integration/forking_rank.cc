@@ -8,6 +8,10 @@
 //             logs, too. At the end, some processes call Finish(), exit(), _exit() or kill
 //             themselves. Waits for all of them, then calls Finish()
 //   orphaned  the same, but kills itself when RankCounter.stop is set
+//   early     logs 10 rows without steps, forks eight children that do the same for a while, and kills
+//             itself at once
+//   own       a disabled run forks a child that makes a run of its own, logs 10 rows and waits until
+//             they are durable
 //
 // Exit code 0 if all that a process waited for was durable, and no row was refused.
 
@@ -125,6 +129,26 @@ int ForkATree(ranklog::Run& run, bool orphaned) {
   return WaitForAll(children);
 }
 
+void ForkEarly(ranklog::Run& run) {
+  LogRows(run, "parent", 9);
+  for (int i = 0; i < 8; ++i) {
+    if (fork() != 0) continue;
+    for (int j = 0; j < 30; ++j) {
+      LogRows(run, "child" + std::to_string(i), 1);
+      usleep(10'000);
+    }
+    _exit(0);
+  }
+  raise(SIGKILL);
+}
+
+// In a child of a process with a disabled run.
+int LogToOwnRun() {
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  LogRows(run, "own", 10);
+  return IsDurable(run.Flush(std::chrono::seconds(30))) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -132,8 +156,17 @@ int main(int argc, char** argv) {
   counter = ranklog::testing::MapRankCounter(argv[1]);
   if (counter == nullptr) return 2;
   const std::string how = argv[2];
+  if (how == "own") {
+    ranklog::Settings disabled;
+    disabled.disabled = true;
+    const ranklog::Run none = ranklog::Init(disabled);
+    const pid_t child = fork();
+    if (child == 0) _exit(LogToOwnRun());
+    return WaitForAll({child});
+  }
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   LogRows(run, "parent", 1);
+  if (how == "early") ForkEarly(run);
   const int failed = how == "busy" ? ForkBesideABusyThread(run) : ForkATree(run, how == "orphaned");
   const bool durable = IsDurable(run.Finish(0));
   return failed == 0 && durable && counter->refused == 0 ? 0 : 1;

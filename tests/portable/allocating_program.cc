@@ -1,5 +1,5 @@
-// A trainer with its own operator new and delete, which handle only each other's memory, and which
-// libranklog.so uses, too. Exit code 0 if its rows are durable.
+// A trainer with its own operator new and delete, which handle only each other's memory: none of
+// libranklog.so's. Exit code 0 if its rows are durable.
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -49,7 +50,7 @@ TEST_F(PortableTest, ProgramSymbolsDoNotInterposeLibrary) {  // S46
   ExpectRows({INTERPOSING_PROGRAM}, 10);
 }
 
-TEST_F(PortableTest, UsesProgramsOperatorNew) {  // S46
+TEST_F(PortableTest, ProgramsOperatorNewHandlesOnlyItsMemory) {  // S46
   ExpectRows({ALLOCATING_PROGRAM}, 1000);
 }
 
@@ -62,11 +63,20 @@ TEST_F(PortableTest, GrpcWritesNothing) {
   EXPECT_EQ(daemon_.row_count(), 1000u);
 }
 
-// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
-// from the program's.
+#ifdef RANKLOGD
+// The real daemon, which reads the rings of the children.
 TEST_F(PortableTest, ForkedChildrenLogBesideProgramGrpc) {  // S46
-  ExpectRows({FORKING_PROGRAM, dir_.File("own"), "20"}, 21);
+  const std::string socket = dir_.File("ranklogd.sock");
+  const ChildProcess daemon({RANKLOGD, "--listen", "unix:" + socket, "--state-dir",
+                             dir_.File("state"), "--spool-dir", dir_.path()});
+  ASSERT_TRUE(WaitFor([&] { return access(socket.c_str(), F_OK) == 0; }));
+  options_.environment["RANKLOG_ADDRESS"] = "unix:" + socket;
+  options_.environment["RANKLOG_DESTINATIONS"] = "local";
+  const Finished finished = RunToEnd({FORKING_PROGRAM, dir_.File("own"), "20"}, options_);
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("20 of 20 children durable"));
 }
+#endif
 
 TEST_F(PortableTest, CanBeLoadedLate) {
   // glibc reserves thread-local storage for libraries that are loaded late; this sets the minimum.

@@ -178,7 +178,7 @@ absl::Duration DaemonLife::Step() {
       case 5:
         if (now < next_read_) return;
         next_read_ = now + ingest::LiveRings::kInterval;
-        return live_rings_->Read(now);
+        return live_rings_->Read();
       default:
         if (now < next_removal_) return;
         surroundings_.before_removal();

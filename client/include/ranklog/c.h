@@ -18,7 +18,8 @@
 //          a handle, and another one takes it back. The library copies what it keeps of an argument
 //          before it returns.
 // Texts    Pointer and bytes, in UTF-8. A text needs no zero byte at its end, unless its size is not
-//          a parameter. A null text is empty.
+//          a parameter. A null text is empty, and a null key must have no bytes. A null list of
+//          values with a count above 0 is invalid.
 // Threads  Any thread may call any function of a run. Settings are for one thread at a time.
 // Callbacks must not throw and not leave by longjmp(). Pointers that they get are valid until they
 //          return.
@@ -83,7 +84,8 @@ typedef struct ranklog_field {
 #ifndef __cplusplus
 // Each returns a field that refers to its arguments. `key` and `text` end in a zero byte.
 static inline ranklog_field ranklog_null(const char* key) {
-  ranklog_field field = {.key = key, .key_bytes = strlen(key), .kind = RANKLOG_NULL};
+  ranklog_field field = {
+      .key = key, .key_bytes = key == NULL ? 0 : strlen(key), .kind = RANKLOG_NULL};
   return field;
 }
 static inline ranklog_field ranklog_number(const char* key, double number) {

@@ -415,13 +415,17 @@ inline void OnMessage(void* user, int severity, const char* text, size_t bytes) 
   RANKLOG_CATCH_ALL {}  // nobody on the library's thread can handle it
 }
 
-// The library's copy of `settings`. Null without memory.
+// The library's copy of `settings`. Null without memory. A library that is older than this header
+// reports a setting that it does not know.
 inline SettingsHandle ToC(const Settings& settings) {
   SettingsHandle to(ranklog_settings_new());
   bool is_complete = to != nullptr;
   ForEachSetting(settings, [&](const std::string& name, std::string_view value) {
     const char* const text = value.data() == nullptr ? "" : value.data();
-    is_complete = is_complete && ranklog_settings_set(to.get(), name.c_str(), text, value.size());
+    if (ranklog_settings_set(to.get(), name.c_str(), text, value.size())) return;
+    const std::string error = "libranklog.so is older than the program, and ignores " + name;
+    is_complete = is_complete &&
+                  ranklog_settings_set(to.get(), "environment_errors", error.data(), error.size());
   });
   if (is_complete && settings.on_message) {
     using Callback = decltype(Settings::on_message);

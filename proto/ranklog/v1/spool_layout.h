@@ -40,7 +40,9 @@ inline constexpr size_t kMaxShapeKeys = 1'000'000;
 inline constexpr size_t kMaxStreamKeyBytes = 64 << 20;  // all shapes' keys; each plus 4 bytes
 
 // The first bytes of a descriptor-passing connection: this value, then the incarnation (8 bytes,
-// little-endian), with the descriptor as SCM_RIGHTS. The first bytes of gRPC are "PRI ".
+// little-endian), with the descriptor as SCM_RIGHTS. Then the size of a message (4 bytes), and the
+// message: for a ring that is read live, a serialized Hello with the credentials. The first bytes of
+// gRPC are "PRI ".
 inline constexpr char kDescriptorMagic[8] = {'R', 'L', 'S', 'P', 'O', 'O', 'L', '1'};
 
 // Converts a record's ticks to Unix time: unix_us = base_unix_us + (ticks - base_ticks) *

@@ -98,7 +98,7 @@ std::vector<UnreadSpool> Scan(
       const model::StreamKey key = ingest::ToStreamKey(hello.stream());
       const auto stored = StoredThrough(reader, key, ring->rows());
       if (!stored) continue;
-      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
+      const uint64_t before = std::max(*stored, ring->FirstSeq(/*lives=*/false) - 1);
       const uint64_t rows = ring->rows() - std::min(before, ring->rows());
       if (lives && rows == 0) continue;
       const auto stream = reader != nullptr ? reader->StreamOfRing(key) : absl::NotFoundError("");

@@ -29,7 +29,7 @@ absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::S
                                   const ContentDir* content) {
   // An older copy of the store lacks rows that the rank has freed. Store::Attach() counts them, but
   // nobody attaches this stream again.
-  const uint64_t first = ring.FirstSeq();
+  const uint64_t first = ring.FirstSeq(/*lives=*/false);
   const auto skip_freed_rows = [&](storage::Store& open) { return open.SkipTo(stream, first - 1); };
   Drained drained;
   while (drained.damage.ok()) {

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -26,14 +28,19 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr size_t kLivePartBytes = 4 << 20;  // per ring and commit; limits the memory
+constexpr size_t kLivePartBytes = 4 << 20;   // per ring and commit; limits the memory
+constexpr uint32_t kMostSecrets = 64 << 10;  // as a Hello
 
 // Writes how far a ring is stored into its header: see v1::StoredMark.
 class MarkWriter {
  public:
   // The ring's descriptor may be for reading only.
   explicit MarkWriter(const RingFile& file)
-      : fd_(open(absl::StrCat("/proc/self/fd/", file.fd()).c_str(), O_WRONLY | O_CLOEXEC)) {}
+      : fd_(open(absl::StrCat("/proc/self/fd/", file.fd()).c_str(), O_RDWR | O_CLOEXEC)) {
+    const bool read = pread(fd_.get(), &current_, sizeof current_,
+                            offsetof(v1::SpoolHeader, stored)) == sizeof current_;
+    current_ = read ? current_ & 1 : 0;
+  }
 
   bool valid() const { return fd_.valid(); }
 
@@ -66,19 +73,32 @@ struct LiveRings::LiveRing {
         reader(std::move(first)),
         marks(*file) {}
 
-  // Whether the process asks to read at once.
-  bool Asks() {
-    bool asks = false;
-    char bytes[64];
-    ssize_t size = 0;
-    while (connection.valid() &&
-           (size = recv(connection.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
-      asks = true;
+  // The secrets that came with the descriptor, all in one message.
+  std::map<std::string, std::string> TakeCredentials() const {
+    uint32_t size = 0;
+    if (!connection.valid() ||
+        recv(connection.get(), &size, sizeof size, MSG_DONTWAIT) != sizeof size ||
+        size > kMostSecrets) {
+      return {};
     }
-    if (connection.valid() && (size == 0 || (errno != EAGAIN && errno != EINTR))) {
-      UniqueFd closed(std::move(connection));
+    std::string bytes(size, 0);
+    v1::Hello secrets;
+    if (recv(connection.get(), bytes.data(), size, MSG_DONTWAIT) != static_cast<ssize_t>(size) ||
+        !secrets.ParseFromString(bytes)) {
+      return {};
     }
-    return asks;
+    return {secrets.credentials().begin(), secrets.credentials().end()};
+  }
+
+  // Notes whether the process asks to read at once. Closes a connection that has ended, or on which
+  // more comes than a process asks.
+  void Listen() {
+    char bytes[1024];
+    if (!connection.valid()) return;
+    const ssize_t size = recv(connection.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    asked |= size > 0;
+    const bool waits = size < 0 && (errno == EAGAIN || errno == EINTR);
+    if (!waits && (size <= 0 || size == sizeof bytes)) UniqueFd closed(std::move(connection));
   }
 
   const std::shared_ptr<const RingFile> file;
@@ -87,17 +107,22 @@ struct LiveRings::LiveRing {
   SpoolReader reader;
   MarkWriter marks;
   model::Session session;
-  absl::Time offered;
-  uint64_t attachment = 0;  // 0: not attached yet
+  std::map<std::string, std::string> credentials;
+  std::shared_ptr<std::atomic<bool>> caught_up;  // see Attach(); null: not asked
+  bool in_part = false;                          // in_store, as of Prepare()
+  bool asked = false;                            // to read at once
+  uint64_t attachment = 0;                       // 0: not attached yet
   int64_t stream = 0;
   int64_t run = 0;
-  uint64_t first_seq = 0;
   model::Losses losses;      // as stored
   int64_t least_step = 0;    // as stored
   uint64_t stored_end = 0;   // position up to which it is stored
   bool must_rewind = false;  // a part was not stored; read again from the tail
   bool broken = false;       // it cannot be read; RankWatch decides when the process has ended
-  std::vector<std::string> files;  // of large items, to be removed once these are in the store
+  // Of the part that is in the store loop: its rows, and the files of large items, to be removed once
+  // these are in the store.
+  uint64_t rows = 0;
+  std::vector<std::string> files;
   // Guarded by LiveRings::mutex_.
   bool in_store = false;  // a part is not answered yet; nothing else of the ring is used meanwhile
   absl::Status answer;    // of the last part
@@ -172,7 +197,7 @@ void LiveRings::Stop() {
 void LiveRings::Run() {
   const Pulse::Loop loop(&pulse_);
   while (true) {
-    Read(SteadyNow());
+    Read();
     const int wait = rings_.empty() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(kInterval));
     {
       const Pulse::Rest rest;
@@ -186,7 +211,7 @@ void LiveRings::Run() {
   }
 }
 
-void LiveRings::TakeOffers(absl::Time now) {
+void LiveRings::TakeOffers() {
   std::vector<Pointer> offered;
   {
     absl::MutexLock lock(&mutex_);
@@ -198,23 +223,31 @@ void LiveRings::TakeOffers(absl::Time now) {
       event.events = EPOLLIN;
       epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->connection.get(), &event);
     }
-    ring->offered = now;
+    ring->credentials = ring->TakeCredentials();
     const auto [known, is_new] = rings_.try_emplace(ring->reader.incarnation(), ring);
     if (!is_new && ring->connection.valid())
       known->second->connection = std::move(ring->connection);
   }
 }
 
-void LiveRings::Read(absl::Time now) {
-  TakeOffers(now);
-  std::erase_if(rings_, [&](const auto& entry) { return !Advance(entry.second, now); });
+// All rings are attached before any is read: a step of their run must not be closed by one of them
+// before the others are known.
+void LiveRings::Read() {
+  TakeOffers();
+  std::erase_if(rings_, [&](const auto& entry) { return !Prepare(entry.second); });
+  for (const auto& [incarnation, ring] : rings_) {
+    if (ring->attachment != 0 && !ring->broken && !ring->in_part && !context_.store->full()) {
+      Submit(ring, std::exchange(ring->asked, false));
+    }
+  }
 }
 
-bool LiveRings::Advance(const Pointer& ring, absl::Time now) {
-  const bool asks = ring->Asks();
+bool LiveRings::Prepare(const Pointer& ring) {
+  ring->Listen();
   {
     absl::MutexLock lock(&mutex_);
-    if (ring->in_store) return true;
+    ring->in_part = ring->in_store;
+    if (ring->in_part) return true;
     const absl::Status answer = std::exchange(ring->answer, absl::OkStatus());
     ring->broken |= absl::IsInvalidArgument(answer) || absl::IsNotFound(answer);
     if (!answer.ok() && !ring->broken) ring->must_rewind = true;
@@ -227,39 +260,45 @@ bool LiveRings::Advance(const Pointer& ring, absl::Time now) {
       on_left_();
       return false;
     }
-    if (!Attach(ring.get(), now)) return true;
+    if (ring->broken || !Attach(ring.get())) return true;
   }
   if (!lives) {
     context_.registry->Detach(ring->session.stream, ring->attachment);
     return false;
   }
-  if (ring->broken || context_.store->full()) return true;
   if (std::exchange(ring->must_rewind, false)) {
     absl::StatusOr<SpoolReader> again = SpoolReader::Open(ring->file->fd());
     if (again.ok()) ring->reader = *std::move(again);
-    ring->broken = !again.ok();
+    ring->broken |= !again.ok();
   }
-  if (!ring->broken) Submit(ring, asks);
   return true;
 }
 
-// A stream that the store knows, from an earlier daemon or because it was found in a directory, needs
-// no attach.
-bool LiveRings::Attach(LiveRing* ring, absl::Time now) {
+// If no stream of the process is attached, the rank watch first attaches all rings that it finds of
+// the process, also that of its parent. A stream that the store knows needs no attach.
+bool LiveRings::Attach(LiveRing* ring) {
   const model::Session& session = ring->session;
+  if (!context_.registry->HasAttached(session.launch.process)) {
+    if (ring->caught_up == nullptr) {
+      ring->caught_up = std::make_shared<std::atomic<bool>>(false);
+      context_.when_caught_up([caught_up = ring->caught_up] { *caught_up = true; });
+    }
+    if (!*ring->caught_up) return false;
+  }
   absl::optional<LiveStream> live = context_.registry->Find(session.stream);
   if (!live) {
     if (context_.registry->full()) return false;
-    const bool has_parent = context_.registry->HasProcess(session.launch.process);
-    if (!has_parent && now - ring->offered < kParentPatience) return false;
     if (context_.registry->MustWaitForPredecessor(session.stream, session.launch.process)) {
       return false;
     }
     RememberDirOf(ring->file.get(), context_.spool_dirs).IgnoreError();
+    if (!ring->credentials.empty()) context_.credentials.remember(session, ring->credentials);
     const absl::StatusOr<model::Stream> stream =
         AttachRing(context_, session, ring->reader, ring->file);
     if (!stream.ok()) {
-      if (!absl::IsUnavailable(stream.status())) {
+      // After these two errors it is tried again.
+      ring->broken = !absl::IsUnavailable(stream.status()) && !absl::IsInternal(stream.status());
+      if (ring->broken) {
         spdlog::warn("cannot attach a forked child of rank {} of {}: {}", session.stream.rank,
                      session.stream.job_id, stream.status().ToString());
       }
@@ -272,7 +311,6 @@ bool LiveRings::Attach(LiveRing* ring, absl::Time now) {
   }
   ring->stream = live->id;
   ring->run = live->run;
-  ring->first_seq = ring->reader.FirstSeq();
   ring->attachment = context_.registry->BeginReading(ring->session.stream, ring->file, ring->peer);
   return ring->attachment != 0;
 }
@@ -299,6 +337,7 @@ void LiveRings::Submit(const Pointer& ring, bool urgent) {
   FaultPoint("receive");
   ring->losses = reader.losses();
   if (progresses) ring->least_step = reader.least_step();
+  ring->rows = part->has_rows() ? part->batch.rows() : 0;
   ring->files = part->files;
   const size_t bytes = reader.position() - ring->stored_end;
   {
@@ -307,11 +346,10 @@ void LiveRings::Submit(const Pointer& ring, bool urgent) {
   }
   context_.store->Submit(
       {.apply =
-           [part = *std::move(part), stream = ring->stream, first = ring->first_seq,
-            losses = ring->losses, loses,
+           [part = *std::move(part), stream = ring->stream, losses = ring->losses, loses,
             passed = progresses ? ring->least_step - 1 : -1](storage::Store& store) {
              // As in DrainRing(): an older copy of the store lacks rows that the child has freed.
-             RETURN_IF_ERROR(store.SkipTo(stream, first - 1));
+             if (part.has_rows()) RETURN_IF_ERROR(store.SkipTo(stream, part.batch.first - 1));
              RETURN_IF_ERROR(StorePart(part, stream, store));
              if (loses) RETURN_IF_ERROR(store.SetLosses(stream, losses));
              return passed >= 0 ? store.SetProgress(stream, passed) : absl::OkStatus();
@@ -325,6 +363,7 @@ void LiveRings::Submit(const Pointer& ring, bool urgent) {
 void LiveRings::Stored(const Pointer& ring, const absl::Status& status) {
   if (status.ok()) {
     if (!ring->files.empty()) context_.content->Remove(ring->files);
+    context_.counters->rows += ring->rows;
     const model::StreamKey& key = ring->session.stream;
     context_.registry->SetDurable(key, ring->reader.last_seq(), ring->reader.last_item());
     if (const auto live = context_.registry->Find(key)) {

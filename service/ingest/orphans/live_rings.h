@@ -32,8 +32,6 @@ class LiveRings {
  public:
   // A child's rows are in the store this long after Log(), and the time of a commit.
   static constexpr absl::Duration kInterval = absl::Milliseconds(100);
-  // A child waits this long for its parent's stream, which brings the key of the tracker.
-  static constexpr absl::Duration kParentPatience = absl::Seconds(5);
 
   // Whether the process of a ring lives: it holds the lock.
   using Lives = std::function<bool(const RingFile& file, uint64_t incarnation)>;
@@ -60,18 +58,18 @@ class LiveRings {
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
   // Reads each ring once. Called by the thread, or by a test without one.
-  void Read(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Read() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct LiveRing;
   using Pointer = std::shared_ptr<LiveRing>;
 
   void Run();
-  void TakeOffers(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  void TakeOffers() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns false if the ring is not to be read any more.
-  bool Advance(const Pointer& ring, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Prepare(const Pointer& ring) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns false if the stream cannot be attached now.
-  bool Attach(LiveRing* ring, absl::Time now);
+  bool Attach(LiveRing* ring);
   void Submit(const Pointer& ring, bool urgent) ABSL_LOCKS_EXCLUDED(mutex_);
   void Stored(const Pointer& ring, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 

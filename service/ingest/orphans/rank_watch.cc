@@ -90,17 +90,16 @@ void RankWatch::Run() {
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
+    std::vector<Orphans::OrphanRing> passed;  // with a scan, which finds the rings of their parents
+    if (options_.live_rings != nullptr) passed = options_.live_rings->TakeLeft();
     // Suspects get their full confirmation time, even if somebody waits.
     Rings rings;
-    if (now >= next_scan || (suspects_.empty() && AnyAwaitsScan())) {
+    if (now >= next_scan || !passed.empty() || (suspects_.empty() && AnyAwaitsScan())) {
       RecordScan(now);
       rings = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
-    if (options_.live_rings != nullptr) {
-      for (Orphans::OrphanRing& left : options_.live_rings->TakeLeft())
-        AddLeft(&rings, std::move(left));
-    }
+    for (Orphans::OrphanRing& left : passed) AddLeft(&rings, std::move(left));
     WatchPeers();
     Sweep(now);  // before Adopt(): these streams are older than the rings found
     AttachForked(rings, now);
@@ -218,6 +217,8 @@ RankWatch::Rings RankWatch::Scan(absl::Time now) {
   for (const std::string& dir : dirs) {
     for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &rings);
   }
+  // Until they are taken, steps of their runs wait for them.
+  std::move(rings.suspected.begin(), rings.suspected.end(), std::back_inserter(rings.living));
   return rings;
 }
 
@@ -249,6 +250,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   }
   const auto before = suspected.find(id);
   if (before == suspected.end() || rings->left.size() >= kMaxLeft) {
+    rings->suspected.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
     suspects_[id] = before == suspected.end() ? now : before->second;
     return;
   }

@@ -121,8 +121,9 @@ class RankWatch {
   static bool HasReleasedRing(const LiveStream& live);
 
   struct Rings {
-    std::vector<Orphans::OrphanRing> left;    // to adopt
-    std::vector<Orphans::LivingRing> living;  // of ranks that are about to attach
+    std::vector<Orphans::OrphanRing> left;       // to adopt
+    std::vector<Orphans::LivingRing> living;     // of ranks that are about to attach
+    std::vector<Orphans::LivingRing> suspected;  // unlocked, to be checked again
   };
   // Returns the rings without a stream. Offers rings of live streams to these streams.
   Rings Scan(absl::Time now);

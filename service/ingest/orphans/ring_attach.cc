@@ -25,7 +25,7 @@ absl::StatusOr<model::Session> SessionOf(const SpoolReader& ring) {
 absl::StatusOr<model::Stream> AttachRing(const IngestContext& context, model::Session session,
                                          const SpoolReader& ring,
                                          const std::shared_ptr<const RingFile>& file) {
-  session.first_seq = ring.FirstSeq();
+  session.first_seq = ring.FirstSeq(!session.left);
   ResolveDestinations(context.credentials, &session);
   model::Stream stream;
   context.registry->BeginAttaching(

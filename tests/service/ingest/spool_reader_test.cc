@@ -145,6 +145,44 @@ TEST_F(SpoolReaderTest, RecordBeyondHeadIsIgnored) {
   EXPECT_EQ(part.batch.last, 1u);
 }
 
+// The process has counted a row, and is interrupted before it publishes it.
+TEST_F(SpoolReaderTest, EmptyLiveRingMayStillGetTheRowThatIsCounted) {
+  image_.Row(1, 1, {1.0});
+  image_.header().tail = image_.header().head.load();
+  image_.header().rows = 2;
+  ASSERT_OK_AND_ASSIGN(const SpoolReader reader, Open());
+  EXPECT_EQ(reader.FirstSeq(/*lives=*/true), 2u);
+  EXPECT_EQ(reader.FirstSeq(/*lives=*/false), 3u);
+}
+
+TEST_F(SpoolReaderTest, RefreshFollowsALiveRing) {
+  image_.Row(1, 1, {1.0});
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(SpoolReader::Part part, reader.Next(1 << 20));
+  EXPECT_EQ(part.batch.last, 1u);
+  const auto rewrite = [this] {
+    EXPECT_EQ(pwrite(fd_, image_.bytes().data(), image_.bytes().size(), 0),
+              static_cast<ssize_t>(image_.bytes().size()));
+  };
+  image_.Row(2, 2, {2.0});
+  image_.header().least_step = 2;
+  rewrite();
+  ASSERT_OK(reader.Refresh());
+  EXPECT_EQ(reader.least_step(), 2);
+  ASSERT_OK_AND_ASSIGN(part, reader.Next(1 << 20));
+  EXPECT_EQ(part.batch.first, 2u);
+  EXPECT_EQ(reader.last_seq(), 2u);
+
+  // Its process frees what an earlier daemon has stored.
+  image_.Row(3, 3, {3.0});
+  image_.header().tail = image_.header().head.load();
+  image_.Row(4, 4, {4.0});
+  rewrite();
+  ASSERT_OK(reader.Refresh());
+  ASSERT_OK_AND_ASSIGN(part, reader.Next(1 << 20));
+  EXPECT_EQ(part.batch.first, 4u);
+}
+
 TEST_F(SpoolReaderTest, NoHelloYetIsNoDamage) {
   image_.header().hello_bytes = 0;
   image_.header().magic = 0;
