@@ -23,8 +23,8 @@ absl::Status Convert(const ranklog_field& value, int depth, v1::Value* out) {
       out->set_number(value.number);
       break;
     case RANKLOG_TEXT:
-      if (!IsUtf8(TextOf(value))) return absl::InvalidArgumentError("a text is not UTF-8");
-      out->set_text(std::string(TextOf(value)));
+      if (!IsUtf8(FieldText(value))) return absl::InvalidArgumentError("a text is not UTF-8");
+      out->set_text(std::string(FieldText(value)));
       break;
     case RANKLOG_FLAG:
       out->set_flag(value.flag);

@@ -15,7 +15,7 @@ namespace ranklog::internal {
 inline std::string_view KeyOf(const ranklog_field& field) {
   return field.key == nullptr ? std::string_view() : std::string_view(field.key, field.key_bytes);
 }
-inline std::string_view TextOf(const ranklog_field& field) {
+inline std::string_view FieldText(const ranklog_field& field) {
   return field.text == nullptr ? std::string_view() : std::string_view(field.text, field.size);
 }
 inline std::span<const ranklog_field> ItemsOf(const ranklog_field& field) {

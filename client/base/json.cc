@@ -57,8 +57,8 @@ std::string Append(const ranklog_field& value, int depth, std::string* out) {
       AppendDouble(value.number, out);
       break;
     case RANKLOG_TEXT:
-      if (!IsUtf8(TextOf(value))) return "a text that is not UTF-8";
-      AppendText(TextOf(value), out);
+      if (!IsUtf8(FieldText(value))) return "a text that is not UTF-8";
+      AppendText(FieldText(value), out);
       break;
     case RANKLOG_FLAG:
       out->append(value.flag ? "true" : "false");

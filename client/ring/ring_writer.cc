@@ -218,7 +218,7 @@ void RingWriter::AddText(const ranklog_field& metric) {
     error = AppendJson(metric, &json_);
     text.bytes = json_.size() - text.begin;
   } else {
-    text.text = TextOf(metric);
+    text.text = FieldText(metric);
     text.bytes = text.text.size();
     if (!IsUtf8(text.text)) error = "a text that is not UTF-8";
   }
