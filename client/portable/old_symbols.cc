@@ -7,7 +7,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -85,6 +88,13 @@ extern "C" {
 
 // Since 2.32: whether atomic operations may be left out. Never.
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+
+// Since 2.36. std::random_device reads it.
+__attribute__((visibility("hidden"))) uint32_t arc4random() {
+  uint32_t random = 0;
+  if (getentropy(&random, sizeof random) != 0) abort();
+  return random;
+}
 
 // Since 2.30. std::condition_variable waits with it.
 __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t* condition,

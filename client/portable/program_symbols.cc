@@ -1,10 +1,9 @@
-// The symbols that a portable program needs in addition to old_symbols.cc, because it contains
-// libstdc++ and has its own entry point.
+// The symbols that a portable program needs in addition to old_symbols.cc, because it has its own
+// entry point and starts other programs.
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <spawn.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,13 +14,6 @@ extern "C" __attribute__((used, retain, visibility("hidden"))) const char ranklo
     RANKLOG_STATIC_PARTS;
 
 extern "C" {
-
-// Since 2.36. std::random_device reads it.
-__attribute__((visibility("hidden"))) uint32_t arc4random() {
-  uint32_t random = 0;
-  if (getentropy(&random, sizeof random) != 0) abort();
-  return random;
-}
 
 // Since 2.30.
 __attribute__((visibility("hidden"))) pid_t gettid() {

@@ -27,8 +27,8 @@ int Duplicate(int fd) {
 bool grpc_is_up = false;  // for the sender's thread
 
 std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
-  if (!std::exchange(grpc_is_up, true)) grpc_init();
   if (SilenceOwnGrpc != nullptr) SilenceOwnGrpc();
+  if (!std::exchange(grpc_is_up, true)) grpc_init();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(v1::kMaxMessageBytes);

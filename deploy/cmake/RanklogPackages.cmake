@@ -63,8 +63,8 @@ gRPC, Protobuf and Abseil are inside, so that a program may use others."
   RECOMMENDS ranklog)
 ranklog_package(libranklog-dev COMPONENTS development SECTION libdevel
   SUMMARY "experiment log of distributed training: headers"
-  DESCRIPTION "The headers of libranklog, for C++17 and later and for C11, with a CMake package and a
-file for pkg-config."
+  DESCRIPTION "The headers of libranklog, for C++17 and later and for C11, with a
+CMake package and a file for pkg-config."
   DEPENDS "libranklog0 ${same_version}")
 if(RANKLOG_TRAINER)
   ranklog_package(ranklog-train COMPONENTS trainer SECTION science
