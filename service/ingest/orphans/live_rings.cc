@@ -268,8 +268,8 @@ bool LiveRings::Prepare(const Pointer& ring) {
   }
   if (std::exchange(ring->must_rewind, false)) {
     absl::StatusOr<SpoolReader> again = SpoolReader::Open(ring->file->fd());
-    if (again.ok()) ring->reader = *std::move(again);
     ring->broken |= !again.ok();
+    if (again.ok()) ring->reader = *std::move(again);
   }
   return true;
 }
