@@ -42,9 +42,7 @@ bool DaemonStarter::Try(const std::vector<SocketLocation>& places, const Setting
     why_not = Prepare(place.dir);
     if (!why_not.ok()) continue;
     auto lock = StartLock::Take(place);
-    if (absl::IsUnavailable(lock.status())) {
-      return true;
-    }
+    if (absl::IsUnavailable(lock.status())) return true;  // another process starts it
     why_not = lock.status();
     if (!why_not.ok()) continue;
     not_before_ = lock_until_ = now + kDaemonStart;

@@ -193,7 +193,7 @@ bool Orphans::EndMatching(const std::function<bool(const Attached&)>& predicate,
   return ended;
 }
 
-void Orphans::Adopt(
+bool Orphans::Adopt(
     const std::vector<OrphanRing>& left,
     const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,
     const std::function<void()>& between) {
@@ -219,6 +219,7 @@ void Orphans::Adopt(
   for (const Found& found : all) {
     ranks[StartOf(found.session)].insert(found.session.stream.rank);
   }
+  bool all_taken = true;
   std::vector<Attached> attached;
   for (const Found& next : all) {
     between();
@@ -236,10 +237,11 @@ void Orphans::Adopt(
       return std::any_of(own.begin(), own.end(),
                          [&](uint32_t rank) { return others.count(rank) != 0; });
     };
-    if (!EndMatching(came_before, &attached)) return;
+    if (!EndMatching(came_before, &attached)) return false;
     if (context_.registry->MustWaitForPredecessor(next.session.stream,
                                                   next.session.launch.process)) {
-      continue;  // the next scan finds it again
+      all_taken = false;
+      continue;
     }
     absl::StatusOr<Attached> now = Attach(next, /*lives=*/false);
     if (now.ok()) {
@@ -247,13 +249,14 @@ void Orphans::Adopt(
       continue;
     }
     // These two are errors of the store, which may succeed the next time.
-    if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
+    if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return false;
     on_unreadable(*next.left, now.status());
   }
   for (const Attached& each : attached) {
     between();
-    if (!EndDead(each.live)) return;
+    if (!EndDead(each.live)) return false;
   }
+  return all_taken;
 }
 
 Orphans::LivingRing Orphans::Describe(const OrphanRing& living) {

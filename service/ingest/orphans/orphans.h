@@ -50,8 +50,8 @@ class Orphans {
   // rank, are stored one after the other, in the order in which they ran.
   //
   // `on_unreadable` receives each ring that cannot be read. `between` is called between any two
-  // rings. Rings that the store cannot take now may be passed again later.
-  void Adopt(
+  // rings. False: the store cannot take some rings now; pass all of them again later.
+  bool Adopt(
       const std::vector<OrphanRing>& left,
       const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,
       const std::function<void()>& between = [] {});

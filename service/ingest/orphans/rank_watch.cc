@@ -90,25 +90,25 @@ void RankWatch::Run() {
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
-    std::vector<Orphans::OrphanRing> passed;  // with a scan, which finds the rings of their parents
-    if (options_.live_rings != nullptr) passed = options_.live_rings->TakeLeft();
+    const bool any_passed = TakePassed();  // a scan finds the rings of their parents
     // Suspects get their full confirmation time, even if somebody waits.
     Rings rings;
-    if (now >= next_scan || !passed.empty() || (suspects_.empty() && AnyAwaitsScan())) {
+    if (now >= next_scan || any_passed || (suspects_.empty() && AnyAwaitsScan())) {
       RecordScan(now);
       rings = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
-    for (Orphans::OrphanRing& left : passed) AddLeft(&rings, std::move(left));
+    for (const Orphans::OrphanRing& ring : passed_) AddLeft(&rings, ring);
     WatchPeers();
     Sweep(now);  // before Adopt(): these streams are older than the rings found
     AttachForked(rings, now);
-    orphans_.Adopt(
+    const bool taken = orphans_.Adopt(
         rings.left,
         [this](const Orphans::OrphanRing& ring, const absl::Status& why) {
           IgnoreRing(*ring.file, why);
         },
         [this] { CallWaiting(absl::InfinitePast()); });
+    if (taken) passed_.clear();
     absl::Time oldest = absl::InfiniteFuture();
     for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
     CallWaiting(oldest);
@@ -126,6 +126,13 @@ void RankWatch::Run() {
       if (events[i].data.fd == wake_->fd()) wake_->Clear();
     }
   }
+}
+
+bool RankWatch::TakePassed() {
+  if (options_.live_rings == nullptr) return false;
+  std::vector<Orphans::OrphanRing> passed = options_.live_rings->TakeLeft();
+  std::move(passed.begin(), passed.end(), std::back_inserter(passed_));
+  return !passed.empty();
 }
 
 bool RankWatch::AnyAwaitsScan() {
@@ -249,7 +256,8 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
     return;
   }
   const auto before = suspected.find(id);
-  if (before == suspected.end() || rings->left.size() >= kMaxLeft) {
+  const bool confirmed = before != suspected.end() && now - before->second >= options_.confirm;
+  if (!confirmed || rings->left.size() >= kMaxLeft) {
     rings->suspected.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
     suspects_[id] = before == suspected.end() ? now : before->second;
     return;

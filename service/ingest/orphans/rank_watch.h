@@ -110,6 +110,8 @@ class RankWatch {
   };
 
   void Run();
+  // Takes the rings that LiveRings leaves. Returns whether there are new ones.
+  bool TakePassed();
   bool AnyAwaitsScan() ABSL_LOCKS_EXCLUDED(mutex_);
   void RecordScan(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // Calls the waiters whose scan began before this time, and those that have waited too long.
@@ -150,7 +152,8 @@ class RankWatch {
   std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
   // Rings of processes that released them and still run. Read again when the process ends.
   std::map<FileId, std::shared_ptr<const Peer>> kept_;
-  std::set<FileId> ignored_;                         // unreadable rings; logged once each
+  std::vector<Orphans::OrphanRing> passed_;  // left by LiveRings; no scan may find them again
+  std::set<FileId> ignored_;                 // unreadable rings; logged once each
   std::map<model::StreamKey, absl::Time> expected_;  // attached by their rings, and since when
   absl::Mutex mutex_;
   SteadyWait changed_;  // used with mutex_
