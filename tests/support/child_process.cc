@@ -86,7 +86,11 @@ ChildProcess::ChildProcess(const std::vector<std::string>& args, Options options
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output_.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  if (options.stdout_only) {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  } else {
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  }
   std::vector<std::string> arguments = args;
   std::vector<std::string> environment = Environment(options);
   const int error = posix_spawnp(&pid_, args[0].c_str(), &actions, nullptr,

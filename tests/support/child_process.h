@@ -28,6 +28,9 @@ class ChildProcess {
     std::map<std::string, std::string> environment;  // added to the test's own environment
     std::vector<std::string> unset;                  // removed from the test's own environment
     std::string output;  // File to which stdout and stderr are appended; empty: a temporary file
+    // Leaves out stderr, which also tells what the machine has beside the test: spools that other
+    // programs left.
+    bool stdout_only = false;
   };
 
   // Starts args[0], a path or a name in PATH. Fails the test if it cannot start.

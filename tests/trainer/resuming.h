@@ -60,7 +60,9 @@ class ResumeTest : public ::testing::Test {
   Finished Ranklog(std::vector<std::string> args) const {
     args.insert(args.begin(), RANKLOG_CLI);
     args.insert(args.end(), {"--state-dir", node_.state_dir()});
-    return RunToEnd(args);
+    ChildProcess::Options options;
+    options.stdout_only = true;  // it is parsed
+    return RunToEnd(args, options);
   }
   // The runs of an experiment, oldest first.
   std::vector<json> Runs(const std::string& name) const {
