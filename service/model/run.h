@@ -136,6 +136,7 @@ struct Run {
   uint64_t late_rows = 0;      // rows of ranks that came after their step was closed
   uint64_t replayed_rows = 0;  // rows of ranks that were logged again after a checkpoint
   int64_t last_item = 0;       // the store's id of the newest item of its streams; 0: none
+  uint64_t samples = 0;        // of system metrics, taken so far
   int64_t started_us = 0;      // Unix time
   int64_t ended_us = 0;        // 0: not ended
 };

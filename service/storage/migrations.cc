@@ -240,7 +240,31 @@ UPDATE delivery SET delivered_items = (
 ALTER TABLE stream ADD COLUMN lost_values INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2};
+// Version 3: system metrics and facts of the hardware. No row refers to another one, so that a
+// removed run's can be swept later.
+constexpr char kVersion3[] = R"sql(
+CREATE TABLE sample(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  time_us INTEGER NOT NULL,
+  shape INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX sample_by_number ON sample(run, number);
+CREATE TABLE sample_shape(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  keys BLOB NOT NULL
+) STRICT;
+CREATE INDEX sample_shape_of_run ON sample_shape(run, keys);
+CREATE TABLE hardware(
+  id INTEGER PRIMARY KEY,
+  data BLOB NOT NULL
+) STRICT;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
 
 // Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"

@@ -20,7 +20,8 @@ const char kSelectRun[] =
     "AND start.job_id = job.job_id), 0), run.replays, run.furthest_step, run.attempt, "
     "run.step_base, (SELECT coalesce(sum(replayed_rows), 0) FROM stream "
     "WHERE stream.run = run.id), job.job_id, "
-    "(SELECT coalesce(max(id), 0) FROM item WHERE item.run = run.id) "
+    "(SELECT coalesce(max(id), 0) FROM item WHERE item.run = run.id), "
+    "(SELECT coalesce(max(number), -1) + 1 FROM sample WHERE sample.run = run.id) "
     "FROM run JOIN job ON job.id = run.job ";
 
 std::string SelectStream() {
@@ -140,7 +141,7 @@ model::Run RunWithoutSettings(const Query& query) {
   Columns rest(query, kMustBeThereColumn + 1);
   std::string job_id;
   rest.ReadAll(run.replays, run.furthest_step, run.attempt, run.step_base, run.replayed_rows,
-               job_id, run.last_item);
+               job_id, run.last_item, run.samples);
   model::AddNumberNotice(job_id, run.run_id, run.primary_rank, &run.notice);
   return run;
 }

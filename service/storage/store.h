@@ -21,6 +21,7 @@
 #include "service/base/file_identity.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
+#include "service/model/sample.h"
 #include "service/model/session.h"
 #include "service/storage/migrations.h"
 #include "service/storage/retention.h"
@@ -167,6 +168,13 @@ class Store {
   // Prepends `why` to the reason of a run that failed or crashed and ended at `ended_us`. Does
   // nothing if the run has continued since then, or was removed.
   absl::Status AddReason(int64_t run, int64_t ended_us, absl::string_view why);
+
+  // Appends a sample with the run's next number; sample.number is not used.
+  //   kNotFound  the run does not exist, or has ended: its deliveries may be complete
+  absl::Status AppendSample(int64_t run, const model::Sample& sample);
+  // Sets the facts about the hardware of the node on which the run's samples are taken. Does nothing
+  // if there is no such run.
+  absl::Status SetHardware(int64_t run, const model::Json& hardware);
 
   // Adds a destination to a run, with nothing delivered yet. Harmless if the run has it already.
   //   kNotFound  no such run

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
+#include "service/model/sample.h"
 #include "service/model/session.h"
 #include "service/storage/batch_codec.h"
 #include "service/storage/retention.h"
@@ -83,6 +84,10 @@ class StoreReader {
 
   // The items of a run's streams with ids above `after_id`, oldest first.
   absl::StatusOr<std::vector<model::StoredItem>> Items(int64_t run, int64_t after_id);
+
+  // The run's samples from number `from` on, at most `most`.
+  absl::StatusOr<std::vector<model::Sample>> Samples(int64_t run, uint64_t from, size_t most);
+  absl::StatusOr<model::Json> Hardware(int64_t run);  // an empty object: not known
 
   absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
   // Not complete, oldest run first.

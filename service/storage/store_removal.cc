@@ -35,6 +35,12 @@ constexpr Leavings kLeavings[] = {
      "DELETE FROM stream_batch WHERE id = ?1", false},
     {"SELECT length(data), id FROM item WHERE run = ?1 LIMIT ?2", "DELETE FROM item WHERE id = ?1",
      false},
+    {"SELECT length(data), id FROM sample WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM sample WHERE id = ?1", false},
+    {"SELECT length(keys), id FROM sample_shape WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM sample_shape WHERE id = ?1", false},
+    {"SELECT length(data), id FROM hardware WHERE id = ?1 LIMIT ?2",
+     "DELETE FROM hardware WHERE id = ?1", false},
     {"SELECT length(content), id FROM dead_letter WHERE run = ?1 LIMIT ?2",
      "DELETE FROM dead_letter WHERE id = ?1", false},
     {"SELECT length(keys), stream, shape FROM removed_stream "

@@ -158,7 +158,7 @@ class FirstVersionTest : public MigrationsTest {
 
 TEST_F(FirstVersionTest, IsMigratedReadableAndAppendable) {  // S40
   GoOn({});
-  EXPECT_THAT(Version(), IsOkAndHolds(2));
+  EXPECT_THAT(Version(), IsOkAndHolds(3));
   {
     ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
     EXPECT_OK(reader->Check());
@@ -217,9 +217,9 @@ TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
       database.Select("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   while (query.Next()) absl::StrAppend(&tables, query.Text(0), " ");
   EXPECT_EQ(tables,
-            "dead_letter delivery item job removed_run removed_stream replay_batch run run_batch "
-            "run_rewind run_shape shape "
-            "start stream stream_batch ");
+            "dead_letter delivery hardware item job removed_run removed_stream replay_batch run "
+            "run_batch run_rewind run_shape sample sample_shape shape start stream "
+            "stream_batch ");
 }
 
 }  // namespace
