@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
+#include "tests/support/wandb_dump.h"
 
 namespace ranklog::testing {
 namespace {
@@ -23,14 +25,33 @@ using nlohmann::json;
 // cpp-httplib compresses "application/json" with Brotli, which takes a third of a test's CPU time.
 // The type of a Fault's body stays "application/json", so the client also sees compressed answers.
 constexpr char kJson[] = "application/json; charset=utf-8";
+constexpr char kBytes[] = "application/octet-stream";
 
 json Parse(const std::string& text) {
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-std::string TextOf(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
-  return object[key].get<std::string>();
+struct Reply {
+  int code = 200;
+  std::string body = "out of order";
+  const char* type = kJson;
+};
+
+Reply ReplyOf(const WandbServer::Answer& answer) {
+  return {.code = answer.code, .body = answer.body.dump()};
+}
+
+Reply ReplyOf(const WandbServer::StorageAnswer& answer) {
+  return {.code = answer.code, .body = answer.body, .type = kBytes};
+}
+
+WandbServer::StorageRequest StorageRequestOf(const httplib::Request& request) {
+  WandbServer::StorageRequest storage = {
+      .target = request.target, .headers = {}, .body = request.body};
+  for (const auto& [name, value] : request.headers) {
+    storage.headers[absl::AsciiStrToLower(name)] = value;
+  }
+  return storage;
 }
 
 // The error page of a proxy that repeats the whole request.
@@ -62,7 +83,7 @@ struct FakeWandb::State {
   size_t max_body ABSL_GUARDED_BY(mutex) = SIZE_MAX;
   bool echo_keys ABSL_GUARDED_BY(mutex) = false;
 
-  using Handler = std::function<WandbServer::Answer(WandbServer&)>;
+  using Handler = std::function<Reply(WandbServer&)>;
 
   void Serve(const httplib::Request& request, httplib::Response& response, Fault::On kind,
              const Handler& handler);
@@ -76,22 +97,30 @@ FakeWandb::FakeWandb(int port, const std::string& address) : state_(std::make_un
   State& state = *state_;
   state.server.set_keep_alive_max_count(1 << 20);
   state.server.set_tcp_nodelay(true);
-  state.server.Post("/graphql",
-                    [&state](const httplib::Request& request, httplib::Response& response) {
-                      state.Serve(request, response, Fault::On::kGraphql,
-                                  [&](WandbServer& wandb) { return wandb.Graphql(request.body); });
-                    });
+  state.server.Post(
+      "/graphql", [&state](const httplib::Request& request, httplib::Response& response) {
+        state.Serve(request, response, Fault::On::kGraphql,
+                    [&](WandbServer& wandb) { return ReplyOf(wandb.Graphql(request.body)); });
+      });
   state.server.Post(R"(/files/([^/]+)/([^/]+)/([^/]+)/file_stream)",
                     [&state](const httplib::Request& request, httplib::Response& response) {
-                      state.Serve(request, response, Fault::On::kFileStream,
-                                  [&](WandbServer& wandb) {
-                                    return wandb.FileStream(request.matches[1], request.matches[2],
-                                                            request.matches[3], request.body);
-                                  });
+                      state.Serve(
+                          request, response, Fault::On::kFileStream, [&](WandbServer& wandb) {
+                            return ReplyOf(wandb.FileStream(request.matches[1], request.matches[2],
+                                                            request.matches[3], request.body));
+                          });
                     });
-  state.server.Put(R"(/storage/.*)", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content("", "text/plain");
-  });
+  state.server.Put(R"(/storage/.*)",
+                   [&state](const httplib::Request& request, httplib::Response& response) {
+                     state.Serve(request, response, Fault::On::kStorage, [&](WandbServer& wandb) {
+                       return ReplyOf(wandb.Put(StorageRequestOf(request)));
+                     });
+                   });
+  state.server.Get(
+      R"(/storage/.*)", [&state](const httplib::Request& request, httplib::Response& response) {
+        state.Serve(request, response, Fault::On::kStorage,
+                    [&](WandbServer& wandb) { return ReplyOf(wandb.Get(request.target)); });
+      });
   state.server.Get("/dump", [this](const httplib::Request&, httplib::Response& response) {
     response.set_content(Dump().dump(2, ' ', false, json::error_handler_t::replace),
                          "application/json");
@@ -186,32 +215,12 @@ std::vector<std::string> FakeWandb::errors() const {
 
 json FakeWandb::Dump() const {
   const absl::MutexLock lock(&state_->mutex);
-  json runs = json::object();
-  for (const auto& [id, run] : state_->wandb->runs()) {
-    json history = json::array();
-    for (const std::string& line : run.history) history.push_back(ParseExtendedJson(line));
-    runs[id] = {{"entity", run.entity},
-                {"project", run.project},
-                {"variables", run.variables},
-                {"config", ParseExtendedJson(run.config)},
-                {"existing_lines", run.existing_lines},
-                {"history", std::move(history)},
-                {"events", run.events.size()},
-                {"summary", ParseExtendedJson(run.summary)},
-                {"complete", run.complete},
-                {"exit_code", run.exit_code},
-                {"upserts", run.upserts},
-                {"heartbeats", run.heartbeats},
-                {"repeated_lines", run.repeated_lines},
-                {"uploaded", run.uploaded}};
-  }
-  json operations = json::array();
+  json dump = DumpOf(*state_->wandb);
+  dump["requests"] = json::array();
   for (const Request& request : state_->requests) {
-    operations.push_back(request.operation.empty() ? request.path : request.operation);
+    dump["requests"].push_back(request.operation.empty() ? request.path : request.operation);
   }
-  return {{"runs", std::move(runs)},
-          {"errors", state_->wandb->errors()},
-          {"requests", std::move(operations)}};
+  return dump;
 }
 
 bool FakeWandb::WaitFor(const std::function<bool(const std::map<std::string, Run>&)>& condition,
@@ -232,39 +241,41 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
   Fault fault;
   bool faulty = false;
   bool echo = false;
-  WandbServer::Answer answer{.code = 200, .body = nullptr};
+  Reply reply;
+  const bool storage = kind == Fault::On::kStorage;  // has no keys and no limits
   size_t index = 0;
   {
     const absl::MutexLock lock(&mutex);
     requests.push_back({.path = request.path,
-                        .operation = TextOf(Parse(request.body), "operationName"),
+                        .operation = storage ? "" : TextOf(Parse(request.body), "operationName"),
                         .body = request.body,
                         .authorization = request.get_header_value("Authorization"),
                         .user_agent = request.get_header_value("User-Agent"),
                         .gzip = request.get_header_value("Content-Encoding") == "gzip",
                         .port = request.remote_port});
     index = requests.size() - 1;
-    if (const auto limited = Limited(); limited.has_value()) {
+    const auto limited = storage ? absl::nullopt : Limited();
+    if (limited.has_value()) {
       requests[index].code = response.status = 429;
       response.set_header("Retry-After", absl::StrCat(absl::ToDoubleSeconds(*limited)));
       return;
     }
     faulty = TakeFault(kind, &fault);
     echo = echo_keys;
-    if (!Authorized(request)) {
+    if (!storage && !Authorized(request)) {
       response.status = 401;
       response.set_content(R"({"errors":[{"message":"user is not logged in"}]})",
                            "application/json");
       return;
     }
-    if (request.body.size() > max_body) {
+    if (!storage && request.body.size() > max_body) {
       response.status = 413;
       response.set_content("body too large", "text/plain");
       return;
     }
     if (!faulty || fault.act) {
-      answer = handler(*wandb);
-      requests[index].code = response.status = answer.code;
+      reply = handler(*wandb);
+      requests[index].code = response.status = reply.code;
     }
   }
   if (faulty) {
@@ -279,14 +290,14 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     } else if (echo && fault.code >= 400) {
       response.set_content(EchoOf(request), "text/plain");
     } else {
-      response.set_content(answer.body.is_null() ? "out of order" : answer.body.dump(), kJson);
+      response.set_content(reply.body, reply.type);
     }
     return;
   }
-  if (echo && answer.code >= 400) {
+  if (echo && reply.code >= 400) {
     response.set_content(EchoOf(request), "text/plain");
   } else {
-    response.set_content(answer.body.dump(), kJson);
+    response.set_content(reply.body, reply.type);
   }
 }
 

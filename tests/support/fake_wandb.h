@@ -32,7 +32,7 @@ class FakeWandb {
   };
   // Replaces the usual answer to the next requests of a kind.
   struct Fault {
-    enum class On { kAny, kGraphql, kFileStream };
+    enum class On { kAny, kGraphql, kFileStream, kStorage };  // kStorage: uploads and downloads
     On on = On::kFileStream;
     int times = 1;
     int code = 500;    // 0: the connection breaks in the middle of the answer

@@ -18,12 +18,24 @@ json Parse(const std::string& text) {
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-std::string TextOf(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
-  return object[key].get<std::string>();
+// JSON text with one member `t` of the config's `_wandb`, if it has that: then the client resumes
+// the run.
+std::string TelemetryOf(const WandbServer::Run& run) {
+  json telemetry = json::object();
+  const json config = ParseExtendedJson(run.config);
+  if (config.is_object() && config.contains("_wandb")) {
+    const json own = config["_wandb"].value("value", json::object());
+    if (own.is_object() && own.contains("t")) telemetry["t"] = own["t"];
+  }
+  return telemetry.dump();
 }
 
 }  // namespace
+
+std::string TextOf(const json& object, const std::string& key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
+  return object[key].get<std::string>();
+}
 
 WandbServer::Run& WandbServer::RunOf(const std::string& run_id) {
   Run& run = runs_[run_id];
@@ -39,7 +51,9 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   const json variables =
       body.is_object() ? body.value("variables", json::object()) : json::object();
   if (operation == "UpsertBucket") return Upsert(TextOf(body, "query"), variables);
-  if (operation == "CreateRunFiles") return {200, CreateRunFiles(variables)};
+  if (operation == "CreateRunFiles") return CreateRunFiles(variables);
+  if (operation == "RunResumeStatus") return ResumeStatus(variables);
+  if (operation == "StopRun") return StopRun(variables);
   if (IsPublicApi(operation)) return {200, AnswerPublicApi(operation, variables, runs_)};
   if (operation == "Viewer" || operation == "GetDefaultEntity") {
     return {200,
@@ -56,9 +70,6 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
     json list = json::array();
     for (const std::string& name : features_) list.push_back({{"name", name}, {"isEnabled", true}});
     return {200, {{"data", {{"serverInfo", {{"features", std::move(list)}}}}}}};
-  }
-  if (operation == "RunResumeStatus") {
-    return {200, {{"data", {{"model", {{"bucket", nullptr}}}}}}};
   }
   return {404, {{"errors", {{{"message", absl::StrCat("unknown operation ", operation)}}}}}};
 }
@@ -102,18 +113,48 @@ WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& va
                {"inserted", inserted}}}}}}};
 }
 
-json WandbServer::CreateRunFiles(const json& variables) const {
-  json files = json::array();
-  for (const json& name : variables.value("files", json::array())) {
-    const std::string path =
-        absl::StrCat("/storage/", TextOf(variables, "run"), "/", name.get<std::string>());
-    files.push_back({{"name", name}, {"uploadUrl", absl::StrCat(storage_url_, path)}});
+WandbServer::Answer WandbServer::ResumeStatus(const json& variables) const {
+  const std::string project = TextOf(variables, "project");
+  const auto belongs = [&](const Run& run) {
+    return run.project == project &&
+           (TextOf(variables, "entity").empty() || run.entity == TextOf(variables, "entity"));
+  };
+  json bucket = nullptr;
+  const auto found = runs_.find(TextOf(variables, "name"));
+  if (found != runs_.end() && belongs(found->second)) {
+    const Run& run = found->second;
+    const auto tail = [](const std::vector<std::string>& lines) {
+      return lines.empty() ? "[]" : json({lines.back()}).dump();
+    };
+    bucket = {{"id", run.storage_id},
+              {"name", run.run_id},
+              {"displayName", run.variables.value("displayName", json())},
+              {"summaryMetrics", run.summary.empty() ? "{}" : run.summary},
+              {"historyLineCount", run.existing_lines + static_cast<int64_t>(run.history.size())},
+              {"eventsLineCount", run.events.size()},
+              {"logLineCount", run.console.size()},
+              {"historyTail", tail(run.history)},
+              {"eventsTail", tail(run.events)},
+              {"config", run.config.empty() ? "{}" : run.config},
+              {"tags", run.variables.value("tags", json::array())},
+              {"notes", run.variables.value("notes", json())},
+              {"wandbConfig", TelemetryOf(run)}};
+    if (bucket["tags"].is_null()) bucket["tags"] = json::array();
   }
-  return {{"data",
-           {{"createRunFiles",
-             {{"runID", "storage-1"},
-              {"uploadHeaders", json::array()},
-              {"files", std::move(files)}}}}}};
+  json model = {{"id", "project-1"},
+                {"name", project},
+                {"entity", {{"id", "entity-1"}, {"name", kEntity}}},
+                {"bucket", std::move(bucket)}};
+  return {200, {{"data", {{"model", std::move(model)}}}}};
+}
+
+WandbServer::Answer WandbServer::StopRun(const json& variables) {
+  bool success = false;
+  for (auto& [id, run] : runs_) {
+    if (run.storage_id != TextOf(variables, "id")) continue;
+    run.stopped = success = true;
+  }
+  return {200, {{"data", {{"stopRun", {{"success", success}}}}}}};
 }
 
 bool WandbServer::Refuses(const json& files) const {
@@ -150,18 +191,23 @@ WandbServer::Answer WandbServer::FileStream(const std::string& entity, const std
   if (files.contains("wandb-history.jsonl") && !WriteHistory(run, files["wandb-history.jsonl"])) {
     return refuse("a gap");
   }
-  if (files.contains("wandb-events.jsonl")) {
-    for (const json& line : files["wandb-events.jsonl"]["content"]) run.events.push_back(line);
+  if (files.contains("wandb-events.jsonl") && !WriteEvents(run, files["wandb-events.jsonl"])) {
+    return refuse("a gap");
   }
   if (files.contains("wandb-summary.json"))
     run.summary = files["wandb-summary.json"]["content"].back();
-  for (const json& name : body.value("uploaded", json::array()))
-    run.uploaded.insert(name.get<std::string>());
+  if (files.contains("output.log")) WriteConsole(run, files["output.log"]);
+  ConfirmFiles(run, body.value("uploaded", json::array()));
   if (body.empty()) ++run.heartbeats;
   run.silent = false;
   run.complete = body.value("complete", false);
-  if (run.complete) run.exit_code = body.value("exitcode", -1);
-  return {200, {{"exitcode", nullptr}, {"limits", json::object()}}};
+  if (run.complete) {
+    run.exit_code = body.value("exitcode", -1);
+    CheckEnd(run);
+  }
+  json answer = {{"exitcode", nullptr}, {"limits", json::object()}};
+  if (run.stopped) answer["stopped"] = true;
+  return {200, std::move(answer)};
 }
 
 bool WandbServer::WriteHistory(Run& run, const json& chunk) {
@@ -188,6 +234,50 @@ bool WandbServer::WriteHistory(Run& run, const json& chunk) {
     CheckSteps(run, at++, follows);
   }
   return true;
+}
+
+bool WandbServer::WriteEvents(Run& run, const json& chunk) {
+  const int64_t offset = chunk.value("offset", int64_t{-1});
+  if (offset < 0 || offset > static_cast<int64_t>(run.events.size())) {
+    errors_.push_back(absl::StrCat(run.run_id, ": a post at event ", offset, " where 0 to ",
+                                   run.events.size(), " fit"));
+    return false;
+  }
+  size_t at = static_cast<size_t>(offset);
+  for (const json& content : chunk["content"]) {
+    const std::string line = content.get<std::string>();
+    if (at == run.events.size()) {
+      run.events.push_back(line);
+    } else if (run.events[at] == line) {
+      ++run.repeated_events;
+    } else {
+      errors_.push_back(
+          absl::StrCat(run.run_id, ": event ", at, " was ", run.events[at], " and became ", line));
+      run.events[at] = line;
+    }
+    const json row = ParseExtendedJson(line);
+    if (!row.is_object() || row.value("_wandb", json()) != true || !row.contains("_timestamp") ||
+        !row.contains("_runtime")) {
+      errors_.push_back(absl::StrCat(run.run_id, ": event ", at, " is not one: ", line));
+    }
+    ++at;
+  }
+  return true;
+}
+
+// Lines may be written again with other text: a progress bar changes its line. Lines may be left
+// out: an empty line has no text to write.
+void WandbServer::WriteConsole(Run& run, const json& chunk) {
+  const int64_t offset = chunk.value("offset", int64_t{-1});
+  if (offset < 0) {
+    errors_.push_back(absl::StrCat(run.run_id, ": output.log without an offset"));
+    return;
+  }
+  size_t at = static_cast<size_t>(offset);
+  for (const json& line : chunk["content"]) {
+    if (at >= run.console.size()) run.console.resize(at + 1);
+    run.console[at++] = line.get<std::string>();
+  }
 }
 
 void WandbServer::CheckSteps(const Run& run, size_t line, bool follows) {

@@ -28,28 +28,46 @@ class WandbServer {
     std::string config;                                   // as JSON text
     int64_t existing_lines = 0;                           // lines that existed before
     size_t archived_lines = 0;  // the first of our lines: counted, but not returned to readers
-    std::vector<std::string> history;  // the lines after those
-    std::vector<std::string> events;
-    std::string summary;  // as JSON text
+    std::vector<std::string> history;          // the lines after those
+    std::vector<std::string> events;           // lines of wandb-events.jsonl
+    std::vector<std::string> console;          // lines of output.log; empty: never written
+    std::string summary;                       // as JSON text
+    std::map<std::string, std::string> files;  // bytes by name, as last uploaded
+    std::set<std::string> uploaded;            // files that a post confirmed
+    std::set<std::string> awaited;             // files with an upload URL, but without bytes
+    bool stopped = false;  // a person asked the run to stop; answers to posts say so
     bool complete = false;
     bool silent = false;  // no heartbeat for so long that it counts as crashed; set from outside
     int32_t exit_code = 0;
     uint64_t upserts = 0;
     uint64_t heartbeats = 0;
-    uint64_t repeated_lines = 0;  // written again with the same text
-    std::set<std::string> uploaded;
+    uint64_t repeated_lines = 0;   // of the history, written again with the same text
+    uint64_t repeated_events = 0;  // the same of the events
   };
   struct Answer {
     int code = 200;
     nlohmann::json body;
   };
+  struct StorageRequest {
+    std::string target;                          // the path and the query, as the client sent them
+    std::map<std::string, std::string> headers;  // by name in small letters
+    std::string body;
+  };
+  struct StorageAnswer {
+    int code = 200;
+    std::string body;
+  };
 
-  // `storage_url`: the upload address for files.
+  // Upload and download URLs of files begin with `storage_url`.
   explicit WandbServer(std::string storage_url) : storage_url_(std::move(storage_url)) {}
 
   Answer Graphql(const std::string& body);
   Answer FileStream(const std::string& entity, const std::string& project,
                     const std::string& run_id, const std::string& body);
+  // The object store behind the URLs that GraphQL() returned. Refuses requests that a real one
+  // refuses: without the query or the upload headers, with W&B credentials, or in chunks.
+  StorageAnswer Put(const StorageRequest& request);
+  StorageAnswer Get(const std::string& target) const;
 
   void Enable(const std::string& feature) { features_.insert(feature); }
   // Answers 400 to posts and summaries with a line for which `refused` returns true.
@@ -71,10 +89,19 @@ class WandbServer {
   Run& RunOf(const std::string& run_id);  // creates it if needed
 
  private:
-  nlohmann::json CreateRunFiles(const nlohmann::json& variables) const;
   Answer Upsert(const std::string& query, const nlohmann::json& variables);
+  Answer ResumeStatus(const nlohmann::json& variables) const;
+  Answer CreateRunFiles(const nlohmann::json& variables);
+  // A URL of the object store for a file. `kind`: "run".
+  std::string StorageUrl(const std::string& kind, const std::string& owner,
+                         const std::string& name) const;
+  Answer StopRun(const nlohmann::json& variables);
   bool Refuses(const nlohmann::json& files) const;
   bool WriteHistory(Run& run, const nlohmann::json& chunk);
+  bool WriteEvents(Run& run, const nlohmann::json& chunk);
+  void WriteConsole(Run& run, const nlohmann::json& chunk);
+  void ConfirmFiles(Run& run, const nlohmann::json& names);
+  void CheckEnd(const Run& run);
   void CheckSteps(const Run& run, size_t line, bool follows);
 
   const std::string storage_url_;
@@ -87,6 +114,9 @@ class WandbServer {
   uint64_t made_ = 0;
   bool several_stores_ = false;
 };
+
+// The text of member `key` of an object; empty if there is none.
+std::string TextOf(const nlohmann::json& object, const std::string& key);
 
 // Parses a line or a config. The bare words NaN, Infinity and -Infinity, which are not JSON, become
 // texts.

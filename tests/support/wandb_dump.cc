@@ -1,0 +1,58 @@
+#include "tests/support/wandb_dump.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+
+json Parsed(const std::vector<std::string>& lines) {
+  json rows = json::array();
+  for (const std::string& line : lines) rows.push_back(ParseExtendedJson(line));
+  return rows;
+}
+
+json Bytes(const std::string& bytes) {
+  const json text = bytes;
+  const std::string dumped = text.dump(-1, ' ', false, json::error_handler_t::ignore);
+  if (json::parse(dumped) == text) return text;
+  return {{"base64", absl::Base64Escape(bytes)}};
+}
+
+json DumpOfRun(const WandbServer::Run& run) {
+  json files = json::object();
+  for (const auto& [name, bytes] : run.files) files[name] = Bytes(bytes);
+  return {{"entity", run.entity},
+          {"project", run.project},
+          {"variables", run.variables},
+          {"config", ParseExtendedJson(run.config)},
+          {"existing_lines", run.existing_lines},
+          {"history", Parsed(run.history)},
+          {"events", Parsed(run.events)},
+          {"console", run.console},
+          {"summary", ParseExtendedJson(run.summary)},
+          {"files", std::move(files)},
+          {"uploaded", run.uploaded},
+          {"stopped", run.stopped},
+          {"complete", run.complete},
+          {"exit_code", run.exit_code},
+          {"upserts", run.upserts},
+          {"heartbeats", run.heartbeats},
+          {"repeated_lines", run.repeated_lines},
+          {"repeated_events", run.repeated_events}};
+}
+
+}  // namespace
+
+json DumpOf(const WandbServer& server) {
+  json runs = json::object();
+  for (const auto& [id, run] : server.runs()) runs[id] = DumpOfRun(run);
+  return {{"runs", std::move(runs)}, {"errors", server.errors()}};
+}
+
+}  // namespace ranklog::testing
