@@ -171,6 +171,9 @@ v1::Hello MakeHello(const Settings& settings) {
                              std::chrono::system_clock::now().time_since_epoch())
                              .count());
   run->set_resume(settings.resume);
+  run->set_no_metadata(!settings.metadata);
+  run->set_no_system_metrics(!settings.system_metrics);
+  run->set_name_pattern(settings.run_name_pattern);
 
   // The address may be written in several ways. The address of a place has only one form.
   const std::string address = settings.address.empty()

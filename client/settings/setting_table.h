@@ -55,6 +55,7 @@ inline constexpr TextSetting kTextSettings[] = {
     {&Settings::notes, "notes", {"RANKLOG_NOTES", "WANDB_NOTES"}, 16 << 10},
     {&Settings::resume, "resume", {"RANKLOG_RESUME", "WANDB_RESUME"}, kNoTextLimit, kResumes},
     {&Settings::program, "program", {"RANKLOG_PROGRAM", "WANDB_PROGRAM"}, 4096},
+    {&Settings::run_name_pattern, "run_name_pattern", {"RANKLOG_RUN_NAME_PATTERN"}, 1024},
     {&Settings::host, "host", {"RANKLOG_HOST", "WANDB_HOST"}, 1024},
     {&Settings::node, "node", {"RANKLOG_NODE", "SLURMD_NODENAME"}, 1024},
     {&Settings::address, "address", {"RANKLOG_ADDRESS"}},  // AddressError()
@@ -101,7 +102,27 @@ struct FlagSetting {
 inline constexpr FlagSetting kFlagSettings[] = {
     {&Settings::disabled, "disabled", {"WANDB_DISABLED"}},  // and by WANDB_MODE=disabled
     {&Settings::start_daemon, "start_daemon", {"RANKLOG_START_DAEMON"}},
+    // W&B's variables that switch these two off are kDisablingVariables.
+    {&Settings::metadata, "metadata", {"RANKLOG_METADATA"}},
+    {&Settings::system_metrics, "system_metrics", {"RANKLOG_SYSTEM_METRICS"}},
     {&Settings::quiet, "quiet", {"RANKLOG_QUIET", "WANDB_SILENT"}},
+};
+
+// Variables of W&B that switch a flag off if they are true. The flag's own variable counts first.
+struct DisablingVariable {
+  const char* name;
+  bool Settings::*member;
+};
+
+inline constexpr DisablingVariable kDisablingVariables[] = {
+    {"WANDB__DISABLE_META", &Settings::metadata},
+    {"WANDB_X_DISABLE_META", &Settings::metadata},
+    {"WANDB__DISABLE_MACHINE_INFO", &Settings::metadata},
+    {"WANDB_X_DISABLE_MACHINE_INFO", &Settings::metadata},
+    {"WANDB__DISABLE_MACHINE_INFO", &Settings::system_metrics},
+    {"WANDB_X_DISABLE_MACHINE_INFO", &Settings::system_metrics},
+    {"WANDB__DISABLE_STATS", &Settings::system_metrics},
+    {"WANDB_X_DISABLE_STATS", &Settings::system_metrics},
 };
 
 }  // namespace ranklog::internal

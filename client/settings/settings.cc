@@ -106,6 +106,14 @@ void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
   }
 }
 
+// A value that is neither true nor false counts as false, as in W&B's package.
+void ReadDisabling(Settings* settings) {
+  for (const internal::DisablingVariable& variable : internal::kDisablingVariables) {
+    const auto text = Variable(variable.name);
+    if (text && ParseFlag(*text).value_or(false)) settings->*variable.member = false;
+  }
+}
+
 // As in W&B's package, true means auto, and false means unset.
 void ReadResume(Settings* settings) {
   const auto flag = ParseFlag(settings->resume);
@@ -171,6 +179,7 @@ Settings internal::SettingsFromEnvironment() {
   }
   ReadResume(&settings);
   ReadStrategy(&settings);
+  ReadDisabling(&settings);
   for (const internal::FlagSetting& flag : internal::kFlagSettings) ReadFlag(flag, &settings);
   ReadDestinations(&settings);
   internal::ForEachNumberSetting([&](const auto& number) { ReadNumber(number, &settings); });

@@ -104,4 +104,19 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
   return config;
 }
 
+Json RunMetadata(const model::Run& run, absl::Span<const model::Stream> streams,
+                 absl::Span<const model::StoredItem> items) {
+  if (run.settings.no_metadata) return Json::object();
+  std::set<int64_t> primaries;
+  for (const model::Stream& stream : streams) {
+    if (stream.primary) primaries.insert(stream.id);
+  }
+  for (auto stored = items.rbegin(); stored != items.rend(); ++stored) {
+    const model::Item& item = stored->item;
+    if (item.kind != model::Item::Kind::kMetadata || !item.object.is_object()) continue;
+    if (primaries.count(stored->stream) > 0) return item.object;
+  }
+  return Json::object();
+}
+
 }  // namespace ranklog::aggregate

@@ -1,4 +1,5 @@
-// A run's config: the values that its ranks set, and their identity.
+// A run's config: the values that its ranks set, and their identity. Its metadata: the facts of its
+// process.
 
 #ifndef SERVICE_AGGREGATE_RUN_CONFIG_H_
 #define SERVICE_AGGREGATE_RUN_CONFIG_H_
@@ -38,6 +39,11 @@ std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
 //            other members are kept
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
                       absl::Span<const model::StoredItem> items);
+
+// The metadata of the run: that of the newest item of a primary stream. An empty object if no
+// primary process sent one. Reads the same items and streams as RunConfig().
+model::Json RunMetadata(const model::Run& run, absl::Span<const model::Stream> streams,
+                        absl::Span<const model::StoredItem> items);
 
 }  // namespace ranklog::aggregate
 

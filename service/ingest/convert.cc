@@ -53,7 +53,10 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
                             .host = settings.host(),
                             .program = settings.program(),
                             .resume = settings.resume(),
-                            .start_time_us = settings.start_time_us()};
+                            .start_time_us = settings.start_time_us(),
+                            .no_metadata = settings.no_metadata(),
+                            .no_system_metrics = settings.no_system_metrics(),
+                            .name_pattern = settings.name_pattern()};
 }
 
 // Mistakes are reported and refuse nothing: the rows can be delivered later.
@@ -245,6 +248,11 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
       if (item.has_before_step()) converted.before_step = item.before_step();
       return converted;
     }
+    case v1::Item::kMetadata: {
+      converted.kind = model::Item::Kind::kMetadata;
+      ASSIGN_OR_RETURN(converted.object, ToJson(item.metadata(), 0));
+      return converted;
+    }
     case v1::Item::kMetric: {
       const v1::MetricDefinition& metric = item.metric();
       if (metric.name().empty()) return absl::InvalidArgumentError("a metric without a name");
@@ -265,7 +273,7 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
 model::Item ToItemOrUnreadable(const v1::Item& item) {
   absl::StatusOr<model::Item> converted = ToItem(item);
   if (converted.ok()) return *std::move(converted);
-  spdlog::warn("dropped item {} of a rank (config, summary or metric): {}", item.seq(),
+  spdlog::warn("dropped item {} of a rank (config, summary, metric or metadata): {}", item.seq(),
                std::string(converted.status().message()));
   return {.seq = item.seq(), .kind = model::Item::Kind::kUnreadable};
 }

@@ -31,17 +31,19 @@ struct MetricDefinition {
   friend bool operator==(const MetricDefinition&, const MetricDefinition&) = default;
 };
 
-// The effect of a rank's Config(), Summary() or DefineMetric(), or of several merged ones.
+// The effect of a rank's Config(), Summary() or DefineMetric(), the facts of its process, or several
+// merged ones.
 struct Item {
   // kUnreadable: no content. It takes its place in the stream, and counts among the lost items.
-  enum class Kind { kUnreadable = 0, kConfig = 1, kSummary = 2, kMetric = 3 };
+  // kMetadata: facts of the process, which belong neither to the config nor to the summary.
+  enum class Kind { kUnreadable = 0, kConfig = 1, kSummary = 2, kMetric = 3, kMetadata = 4 };
 
   uint64_t seq = 0;        // of the last merged item
   uint64_t count = 1;      // of items that were merged into this one
   int64_t time_us = 0;     // Unix time of the call
   uint64_t after_row = 0;  // seq of the stream's last row before the call
   Kind kind = Kind::kConfig;
-  Json object{};  // kConfig, kSummary: merged by top-level key
+  Json object{};  // kConfig, kSummary, kMetadata: merged by top-level key
   // kSummary: rows of this step and above came later than the values, rows below came before.
   // `before_steps` has the keys for which another step applies.
   int64_t before_step = std::numeric_limits<int64_t>::max();

@@ -49,7 +49,10 @@ struct RunSettings {
   std::string host;
   std::string program;
   std::string resume;
-  int64_t start_time_us = 0;  // Unix time
+  int64_t start_time_us = 0;       // Unix time
+  bool no_metadata = false;        // keep no facts of processes and of the machine
+  bool no_system_metrics = false;  // keep no samples of the node's hardware
+  std::string name_pattern;        // of the names of runs of a node or a rank; empty: the default
 
   // The setting `name` of the destination `kind`; empty if it is not set.
   const std::string& Of(const std::string& kind, const std::string& name) const;

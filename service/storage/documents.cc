@@ -30,6 +30,9 @@ void ForEachSetting(Settings& settings, const Visit& visit) {
   visit("program", settings.program);
   visit("resume", settings.resume);
   visit("start_time_us", settings.start_time_us);
+  visit("no_metadata", settings.no_metadata);
+  visit("no_system_metrics", settings.no_system_metrics);
+  visit("name_pattern", settings.name_pattern);
 }
 
 template <typename Metric, typename Visit>
@@ -229,8 +232,10 @@ absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob,
     Json summary = document.is_object() ? std::move(document["summary"]) : Json();
     document = std::move(summary);
   }
-  if ((item.kind != model::Item::Kind::kConfig && item.kind != model::Item::Kind::kSummary) ||
-      !document.is_object()) {
+  const bool is_object_kind = item.kind == model::Item::Kind::kConfig ||
+                              item.kind == model::Item::Kind::kSummary ||
+                              item.kind == model::Item::Kind::kMetadata;
+  if (!is_object_kind || !document.is_object()) {
     return absl::DataLossError("a damaged item in the store");
   }
   item.object = std::move(document);

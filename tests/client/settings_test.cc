@@ -141,6 +141,24 @@ TEST_F(SettingsTest, WandbSpellingsAreKnown) {
   EXPECT_FALSE(From({{"WANDB_SILENT", "true"}, {"RANKLOG_QUIET", "0"}}).quiet);
 }
 
+TEST_F(SettingsTest, WandbSwitchesFactsOff) {
+  const auto facts = [this](const std::map<std::string, std::string>& variables) {
+    const Settings settings = From(variables);
+    return std::make_pair(settings.metadata, settings.system_metrics);
+  };
+  EXPECT_EQ(facts({}), std::make_pair(true, true));
+  for (const std::string prefix : {"WANDB__DISABLE_", "WANDB_X_DISABLE_"}) {
+    EXPECT_EQ(facts({{prefix + "META", "true"}}), std::make_pair(false, true));
+    EXPECT_EQ(facts({{prefix + "STATS", "1"}}), std::make_pair(true, false));
+    EXPECT_EQ(facts({{prefix + "MACHINE_INFO", "yes"}}), std::make_pair(false, false));
+    EXPECT_EQ(facts({{prefix + "META", "false"}}), std::make_pair(true, true));
+    EXPECT_EQ(facts({{prefix + "META", "1"}, {"RANKLOG_METADATA", "1"}}),
+              std::make_pair(true, true));
+  }
+  EXPECT_EQ(facts({{"RANKLOG_METADATA", "0"}, {"RANKLOG_SYSTEM_METRICS", "off"}}),
+            std::make_pair(false, false));
+}
+
 TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   const Settings settings = From({{"WANDB_API_KEY", " short\n"}, {"WANDB_PROJECT", "gpt "}});
   EXPECT_THAT(settings.Validate(), IsEmpty());

@@ -145,7 +145,7 @@ RANKLOG_API void ranklog_settings_free(ranklog_settings* settings) RANKLOG_NOEXC
 
 // Sets one setting. `name` is a member of ranklog::Settings. The value is a text:
 //   project, run_id, ...               the text itself
-//   disabled, start_daemon, quiet      true or false
+//   disabled, metadata, quiet, ...     true or false
 //   rank, spool_bytes, ...             a whole decimal number
 //   flush_interval, finish_timeout,    the same, in milliseconds
 //   delivery_timeout

@@ -64,6 +64,9 @@ struct Settings {
   std::string program;            // RANKLOG_PROGRAM, WANDB_PROGRAM; else the executable's path
   std::string host;               // RANKLOG_HOST, WANDB_HOST; else the host name
   LogStrategy log_strategy = LogStrategy::kMain;  // RANKLOG_LOG_STRATEGY: main, node, all
+  // RANKLOG_RUN_NAME_PATTERN, such as global_rank_{rank}: the names of the runs of kNode and kAll.
+  // Default: rank-{rank}. See settings.md for the words in braces
+  std::string run_name_pattern;
   // RANKLOG_RANK_STATISTICS, such as train/loss=mean,max;perf/*=max,argmax;*=none. Each item is a
   // rule "GLOB=mean,max", or one statistic for the metrics that match no rule. The statistics are
   // mean, min, max, std, argmin, argmax and none. The first rule that matches a metric counts.
@@ -134,6 +137,15 @@ struct Settings {
   // this library's directory, then in PATH
   std::string daemon;
 
+  // ---- Facts that are recorded unasked ----
+  // RANKLOG_METADATA: the command, the source's commit, the host, the libraries and similar facts,
+  // which trackers show beside the run. WANDB__DISABLE_META and WANDB__DISABLE_MACHINE_INFO switch
+  // this off, too
+  bool metadata = true;
+  // RANKLOG_SYSTEM_METRICS: the daemon samples the node's hardware for the run.
+  // WANDB__DISABLE_STATS and WANDB__DISABLE_MACHINE_INFO switch this off, too
+  bool system_metrics = true;
+
   // ---- Messages for the user ----
   // The library prints one line at the start of the run, with its destination, and one at its end.
   // It also prints a line when a problem begins, and when it is over. Rank 0 reports the run; the
@@ -167,6 +179,7 @@ void VisitSettings(Visit&& visit, S&... settings) {
   visit("program", settings.program...);
   visit("host", settings.host...);
   visit("log_strategy", settings.log_strategy...);
+  visit("run_name_pattern", settings.run_name_pattern...);
   visit("rank_statistics", settings.rank_statistics...);
   visit("destinations", settings.destinations...);
   visit("destination_settings", settings.destination_settings...);
@@ -187,6 +200,8 @@ void VisitSettings(Visit&& visit, S&... settings) {
   visit("delivery_timeout", settings.delivery_timeout...);
   visit("start_daemon", settings.start_daemon...);
   visit("daemon", settings.daemon...);
+  visit("metadata", settings.metadata...);
+  visit("system_metrics", settings.system_metrics...);
   visit("quiet", settings.quiet...);
   visit("environment_errors", settings.environment_errors...);
 }

@@ -102,6 +102,20 @@ TEST_F(RunConfigTest, SummaryAndConfigAreKeptApart) {
   EXPECT_TRUE(SummaryValues(streams_, updates_).empty());
 }
 
+TEST_F(RunConfigTest, MetadataIsThatOfPrimarysNewestItem) {
+  const auto metadata = [this] { return RunMetadata(run_, streams_, updates_).dump(); };
+  EXPECT_EQ(metadata(), "{}");
+  updates_ = {Config(1, R"({"os":"old","pid":1})"), Config(1, R"({"os":"new"})"),
+              Config(2, R"({"os":"other"})"), Config(3, R"({"os":"unknown"})")};
+  for (model::StoredItem& update : updates_) update.item.kind = Item::Kind::kMetadata;
+  updates_.push_back(Config(1, R"({"lr":1})"));
+  EXPECT_EQ(metadata(), R"({"os":"new"})");
+  EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("os"));
+  EXPECT_TRUE(SummaryValues(streams_, updates_).empty());
+  run_.settings.no_metadata = true;
+  EXPECT_EQ(metadata(), "{}");
+}
+
 TEST_F(RunConfigTest, SummaryUsesPrimarysLastValues) {
   updates_ = {Config(2, R"({"a":1,"b":1})"), Config(1, R"({"a":2})"), Config(1, R"({"a":3})"),
               Config(2, R"({"a":4,"b":5})")};

@@ -72,6 +72,9 @@ v1::Hello FullHello() {
   settings.host = "host";
   settings.program = "program";
   settings.resume = "must";
+  settings.metadata = false;
+  settings.system_metrics = false;
+  settings.run_name_pattern = "global_rank_{rank}";
   v1::Hello hello = internal::MakeHello(internal::Resolve(settings));
   hello.set_protocol(v1::kProtocolVersion);
   hello.mutable_stream()->set_incarnation(1);

@@ -150,6 +150,16 @@ TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
   EXPECT_THAT(ToItem(v1::Item()), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(ConvertTest, MetadataIsAKindOfItsOwn) {
+  v1::Item item;
+  v1::Field* const field = item.mutable_metadata()->add_fields();
+  field->set_key("os");
+  field->mutable_value()->set_text("Linux");
+  ASSERT_OK_AND_ASSIGN(const model::Item converted, ToItem(item));
+  EXPECT_EQ(converted.kind, model::Item::Kind::kMetadata);
+  EXPECT_EQ(converted.object.dump(), R"({"os":"Linux"})");
+}
+
 TEST(ConvertTest, DeepNestingIsRefused) {
   v1::Item update;
   v1::Value* value = update.mutable_config()->add_fields()->mutable_value();

@@ -83,6 +83,9 @@ TEST(DocumentsTest, ContainEverySetting) {
   settings.host = "h";
   settings.program = "p";
   settings.resume = "must";
+  settings.no_metadata = true;
+  settings.no_system_metrics = true;
+  settings.name_pattern = "global_rank_{rank}";
   ASSERT_OK_AND_ASSIGN(const model::RunSettings decoded, DecodeSettings(EncodeSettings(settings)));
   EXPECT_EQ(decoded, settings);
 
@@ -92,13 +95,13 @@ TEST(DocumentsTest, ContainEverySetting) {
     EXPECT_NE(value, defaults[key]) << "the test does not set " << key;
   }
   // One name per member: a new member does not compile until the next line counts it.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = settings;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = settings;
 
   document.erase("destination_settings");
   document["base_url"] = "https://earlier.test";  // as stores of the first version have it
   ASSERT_OK_AND_ASSIGN(const model::RunSettings earlier, DecodeSettings(EncodeDocument(document)));
   EXPECT_EQ(earlier.Of("wandb", "base_url"), "https://earlier.test");
-  EXPECT_EQ(document.size(), 15);
+  EXPECT_EQ(document.size(), 18);
 }
 
 TEST(DocumentsTest, PageListsEverySetting) {
@@ -133,6 +136,16 @@ TEST(DocumentsTest, MetricDefinitionSurvivesRoundTrip) {
                        DecodeItem(static_cast<int64_t>(update.kind), EncodeItem(update)));
   EXPECT_EQ(decoded.kind, update.kind);
   EXPECT_EQ(decoded.metric, update.metric);
+}
+
+TEST(DocumentsTest, MetadataSurvivesRoundTrip) {
+  model::Item metadata;
+  metadata.kind = model::Item::Kind::kMetadata;
+  metadata.object = {{"os", "Linux"}, {"args", {"--lr", "1"}}};
+  ASSERT_OK_AND_ASSIGN(const model::Item decoded, DecodeItem(4, EncodeItem(metadata)));
+  EXPECT_EQ(decoded.kind, metadata.kind);
+  EXPECT_EQ(decoded.object, metadata.object);
+  EXPECT_THAT(DecodeItem(4, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(DocumentsTest, HoldTheStepOfASummary) {
