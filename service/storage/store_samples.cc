@@ -23,9 +23,10 @@ absl::Status Store::AppendSample(int64_t run, const model::Sample& sample) {
   RETURN_IF_ERROR(CheckInTransaction());
   ASSIGN_OR_RETURN(
       const int64_t next,
-      writer_.SelectInteger("SELECT coalesce((SELECT max(number) FROM sample WHERE sample.run = run.id), "
-                            "-1) + 1 FROM run WHERE id = ?1 AND state = 0",
-                            {run}));
+      writer_.SelectInteger(
+          "SELECT coalesce((SELECT max(number) FROM sample WHERE sample.run = run.id), "
+          "-1) + 1 FROM run WHERE id = ?1 AND state = 0",
+          {run}));
   Json names = Json::array();
   Json values = Json::array();
   for (const auto& [name, value] : sample.values) {
@@ -33,12 +34,11 @@ absl::Status Store::AppendSample(int64_t run, const model::Sample& sample) {
     values.push_back(value);
   }
   const std::string keys = EncodeDocument(names);
-  absl::StatusOr<int64_t> shape =
-      writer_.SelectInteger("SELECT id FROM sample_shape WHERE run = ?1 AND keys = ?2",
-                            {run, Parameter::Blob(keys)});
+  absl::StatusOr<int64_t> shape = writer_.SelectInteger(
+      "SELECT id FROM sample_shape WHERE run = ?1 AND keys = ?2", {run, Parameter::Blob(keys)});
   if (absl::IsNotFound(shape.status())) {
-    RETURN_IF_ERROR(Write("INSERT INTO sample_shape(run, keys) VALUES(?1, ?2)",
-                          {run, Parameter::Blob(keys)}));
+    RETURN_IF_ERROR(
+        Write("INSERT INTO sample_shape(run, keys) VALUES(?1, ?2)", {run, Parameter::Blob(keys)}));
     shape = writer_.last_insert_id();
   }
   RETURN_IF_ERROR(shape.status());
@@ -48,9 +48,10 @@ absl::Status Store::AppendSample(int64_t run, const model::Sample& sample) {
 
 absl::Status Store::SetHardware(int64_t run, const Json& hardware) {
   RETURN_IF_ERROR(CheckInTransaction());
-  return Write("INSERT INTO hardware(id, data) SELECT id, ?2 FROM run WHERE id = ?1 "
-               "ON CONFLICT DO UPDATE SET data = excluded.data",
-               {run, Parameter::Blob(EncodeDocument(hardware))});
+  return Write(
+      "INSERT INTO hardware(id, data) SELECT id, ?2 FROM run WHERE id = ?1 "
+      "ON CONFLICT DO UPDATE SET data = excluded.data",
+      {run, Parameter::Blob(EncodeDocument(hardware))});
 }
 
 absl::StatusOr<std::vector<model::Sample>> StoreReader::Samples(int64_t run, uint64_t from,

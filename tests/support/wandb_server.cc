@@ -116,8 +116,10 @@ WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& va
 WandbServer::Answer WandbServer::ResumeStatus(const json& variables) const {
   const std::string project = TextOf(variables, "project");
   const auto belongs = [&](const Run& run) {
-    return run.project == project &&
-           (TextOf(variables, "entity").empty() || run.entity == TextOf(variables, "entity"));
+    const std::string entity = TextOf(variables, "entity");
+    // A run that a test made without an upsert belongs to any project.
+    return run.project.empty() ||
+           (run.project == project && (entity.empty() || run.entity == entity));
   };
   json bucket = nullptr;
   const auto found = runs_.find(TextOf(variables, "name"));

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/deliver/json_writer.h"
+#include "service/deliver/wandb/cursor.h"
+#include "service/deliver/wandb/server_json.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -22,6 +24,13 @@ const std::map<std::string, int>& SummaryNumbers() {
       {"min", 1}, {"max", 2}, {"mean", 3}, {"last", 5}, {"none", 6}, {"first", 8}};
   return *numbers;
 }
+
+constexpr char kOwnKey[] = "_wandb";
+constexpr size_t kMaxDigests = 1000;  // 40 KB in the stored cursor
+
+std::string DigestOf(const Json& value) { return Digest(ToJsonText(value)); }
+
+Json FromServer(const nlohmann::json& value) { return Json::parse(value.dump()); }
 
 bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }
 
@@ -88,14 +97,55 @@ Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
   return list;
 }
 
-std::string ConfigDocument(const Json& config, const Json& metric_list) {
+Json ConfigDocument(const Json& config, const Json& metric_list, const Writer& writer) {
   Json document = Json::object();
   for (const auto& [key, value] : config.items()) {
-    if (key != "_wandb") document[key] = {{"value", value}};
+    if (key != kOwnKey) document[key] = {{"value", value}};
   }
   const Json telemetry = {{"3", {kFeatureCppLibrary}}, {"12", "ranklog-" RANKLOG_VERSION}};
-  document["_wandb"] = {{"value", {{"t", telemetry}, {"m", metric_list}}}};
-  return ToJsonText(document);
+  Json own = {{"t", telemetry}, {"m", metric_list}};
+  if (writer.metadata.is_object()) own["e"] = {{writer.id, writer.metadata}};
+  document[kOwnKey] = {{"value", std::move(own)}};
+  return document;
+}
+
+Json MergeConfig(Json ours, const nlohmann::json& server,
+                 const std::map<std::string, std::string>& sent) {
+  if (!server.is_object()) return ours;
+  for (const auto& [key, value] : server.items()) {
+    if (key == kOwnKey) continue;
+    const auto mine = ours.find(key);
+    const auto before = sent.find(key);
+    const bool unchanged =
+        mine != ours.end() && before != sent.end() && before->second == DigestOf(*mine);
+    const bool differs =
+        mine != ours.end() && !SameValue(value, ParseServerJson(ToJsonText(*mine)));
+    if (mine == ours.end() || (unchanged && differs)) ours[key] = FromServer(value);
+  }
+  for (const auto& [key, digest] : sent) {
+    const auto mine = ours.find(key);
+    if (mine != ours.end() && !server.contains(key) && DigestOf(*mine) == digest) ours.erase(key);
+  }
+  const auto theirs = server.find(kOwnKey);
+  if (theirs == server.end() || !theirs->is_object() || !theirs->contains("value")) return ours;
+  Json& own = ours[kOwnKey]["value"];
+  for (const char* const part : {"viz", "visualize", "mask/class_labels", "e"}) {
+    const auto found = (*theirs)["value"].find(part);
+    if (found == (*theirs)["value"].end() || !found->is_object()) continue;
+    for (const auto& [name, value] : found->items()) {
+      if (!own.contains(part) || !own[part].contains(name)) own[part][name] = FromServer(value);
+    }
+  }
+  return ours;
+}
+
+std::map<std::string, std::string> DigestsOf(const Json& document) {
+  std::map<std::string, std::string> digests;
+  if (document.size() > kMaxDigests) return digests;
+  for (const auto& [key, value] : document.items()) {
+    if (key != kOwnKey) digests[key] = DigestOf(value);
+  }
+  return digests;
 }
 
 }  // namespace ranklog::deliver::wandb

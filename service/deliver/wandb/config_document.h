@@ -3,6 +3,8 @@
 #ifndef SERVICE_DELIVER_WANDB_CONFIG_DOCUMENT_H_
 #define SERVICE_DELIVER_WANDB_CONFIG_DOCUMENT_H_
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/types/span.h"
@@ -20,9 +22,27 @@ namespace ranklog::deliver::wandb {
 model::Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
                        absl::Span<const std::string> keys);
 
-// The JSON text for UpsertBucket: every member of `config` wrapped as {"value": ...}, and the
+// Who writes the run, and where: the entry of this store in `_wandb.e`.
+struct Writer {
+  std::string id;                  // 32 characters
+  model::Json metadata = nullptr;  // an object; null: not known, or not wanted
+};
+
+// The document for UpsertBucket: every member of `config` wrapped as {"value": ...}, and the
 // `_wandb` member. Without that member, a server treats the run as one that never started.
-std::string ConfigDocument(const model::Json& config, const model::Json& metric_list);
+model::Json ConfigDocument(const model::Json& config, const model::Json& metric_list,
+                           const Writer& writer = {});
+
+// `ours` with what other programs and people have made of the config at the server, `server` (as
+// ParseServerJson() gives it): a value that was set or removed there after we had sent it stays so,
+// unless a rank has set it again since. `sent` has the digests of the values that we sent last
+// (DigestsOf()). Of `_wandb`, the charts and the other writers are kept.
+model::Json MergeConfig(model::Json ours, const nlohmann::json& server,
+                        const std::map<std::string, std::string>& sent);
+
+// The digest of each value of the document, without `_wandb`. Empty for more than 1000 keys, of which
+// the newest document then counts as a whole.
+std::map<std::string, std::string> DigestsOf(const model::Json& document);
 
 }  // namespace ranklog::deliver::wandb
 

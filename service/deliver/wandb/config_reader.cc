@@ -10,11 +10,18 @@ namespace ranklog::deliver::wandb {
 
 absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
     storage::StoreReader& reader, const model::Run& run, bool expand_globs) {
-  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  ASSIGN_OR_RETURN(std::vector<model::Stream> streams, reader.Streams(run.id));
+  const bool streams_changed = streams.size() != streams_.size();
+  streams_ = std::move(streams);
+  bool hardware_changed = false;
+  if (hardware_.empty()) {
+    ASSIGN_OR_RETURN(hardware_, reader.Hardware(run.id));
+    hardware_changed = !hardware_.empty();
+  }
   ASSIGN_OR_RETURN(const std::vector<model::StoredItem> fresh,
                    reader.Items(run.id, std::max<int64_t>(items_, 0)));
   lost_rows_ = 0;
-  for (const model::Stream& stream : streams) {
+  for (const model::Stream& stream : streams_) {
     lost_rows_ += stream.losses.total() + stream.late_rows;
   }
   // Keys are needed only if globs must be expanded here.
@@ -22,7 +29,8 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   if (expand_globs) {
     ASSIGN_OR_RETURN(shapes, reader.RunShapes(run.id));
   }
-  if (items_ >= 0 && fresh.empty() && streams.size() == streams_ && shapes.size() == shapes_) {
+  if (items_ >= 0 && fresh.empty() && !streams_changed && !hardware_changed &&
+      shapes.size() == shapes_) {
     return absl::nullopt;
   }
   ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run.id, 0));
@@ -33,11 +41,13 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   std::vector<std::string> keys;
   for (const auto& shape : shapes) keys.insert(keys.end(), shape.begin(), shape.end());
   items_ = items.empty() ? 0 : items.back().id;
-  streams_ = streams.size();
   shapes_ = shapes.size();
-  return Config{.document = ConfigDocument(aggregate::RunConfig(run, streams, items),
-                                           MetricList(table, expand_globs, keys)),
-                .summary = aggregate::SummaryValues(streams, items)};
+  model::Json metadata = aggregate::RunMetadata(run, streams_, items);
+  if (!metadata.empty()) metadata.update(hardware_);
+  return Config{.config = aggregate::RunConfig(run, streams_, items),
+                .metrics = MetricList(table, expand_globs, keys),
+                .metadata = metadata.empty() ? model::Json() : std::move(metadata),
+                .summary = aggregate::SummaryValues(streams_, items)};
 }
 
 }  // namespace ranklog::deliver::wandb

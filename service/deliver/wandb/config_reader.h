@@ -20,7 +20,9 @@ namespace ranklog::deliver::wandb {
 class ConfigReader {
  public:
   struct Config {
-    std::string document;                          // see ConfigDocument()
+    model::Json config;                            // see aggregate::RunConfig()
+    model::Json metrics;                           // see MetricList()
+    model::Json metadata;                          // of the run's program and node; null: none
     std::vector<aggregate::SummaryValue> summary;  // the values that ranks set
   };
   // Nullopt if nothing has changed since the last call that returned a config. `expand_globs` as in
@@ -28,6 +30,8 @@ class ConfigReader {
   absl::StatusOr<absl::optional<Config>> Read(storage::StoreReader& reader, const model::Run& run,
                                               bool expand_globs);
 
+  // The run's streams, by the last Read().
+  const std::vector<model::Stream>& streams() const { return streams_; }
   // The last item that is included in the config; -1 before the first one was read.
   int64_t items() const { return items_; }
   // The lost or late rows of the run's ranks, by the last Read().
@@ -35,7 +39,8 @@ class ConfigReader {
 
  private:
   int64_t items_ = -1;
-  size_t streams_ = 0;
+  std::vector<model::Stream> streams_;
+  model::Json hardware_ = model::Json::object();
   size_t shapes_ = 0;
   uint64_t lost_rows_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "service/deliver/wandb/cursor.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace ranklog::deliver::wandb {
 namespace {
 
@@ -13,7 +15,27 @@ int64_t Integer(const model::Json& json, const char* key, int64_t absent = 0) {
   return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : absent;
 }
 
+std::map<std::string, std::string> Texts(const model::Json& json, const char* key) {
+  std::map<std::string, std::string> texts;
+  const auto it = json.find(key);
+  if (it == json.end() || !it->is_object()) return texts;
+  for (const auto& [name, value] : it->items()) {
+    if (value.is_string()) texts[name] = value.get<std::string>();
+  }
+  return texts;
+}
+
 }  // namespace
+
+std::string Digest(absl::string_view text) {
+  // FNV-1a, 64 bits, twice with different starts: nobody gains by a collision.
+  std::string digest;
+  for (uint64_t hash : {0xcbf29ce484222325u, 0x84222325cbf29ce4u}) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    absl::StrAppend(&digest, absl::Hex(hash, absl::kZeroPad16));
+  }
+  return digest;
+}
 
 model::Json ToJson(const Cursor& cursor) {
   return {{"storage_id", cursor.storage_id},
@@ -27,7 +49,16 @@ model::Json ToJson(const Cursor& cursor) {
           {"continued", cursor.continued},
           {"continued_us", cursor.continued_us},
           {"replays_through", cursor.replays_through},
-          {"replayed_rows", cursor.replayed_rows}};
+          {"replayed_rows", cursor.replayed_rows},
+          {"samples", cursor.samples},
+          {"events_offset", cursor.events_offset},
+          {"cut_samples", cursor.cut_samples},
+          {"runtime_before_us", cursor.runtime_before_us},
+          {"summary_before", cursor.summary_before},
+          {"sent_texts", cursor.sent_texts},
+          {"sent_config", cursor.sent_config},
+          {"sent_files", cursor.sent_files},
+          {"unannounced_files", cursor.unannounced_files}};
 }
 
 Cursor CursorFrom(const model::Json& json) {
@@ -46,6 +77,20 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.continued_us = Integer(json, "continued_us");
   cursor.replays_through = Integer(json, "replays_through", /*absent=*/-1);
   cursor.replayed_rows = static_cast<uint64_t>(Integer(json, "replayed_rows"));
+  cursor.samples = static_cast<uint64_t>(Integer(json, "samples"));
+  cursor.events_offset = Integer(json, "events_offset");
+  cursor.cut_samples = static_cast<uint64_t>(Integer(json, "cut_samples"));
+  cursor.runtime_before_us = Integer(json, "runtime_before_us");
+  const auto before = json.find("summary_before");
+  if (before != json.end() && before->is_object()) cursor.summary_before = *before;
+  cursor.sent_texts = Texts(json, "sent_texts");
+  cursor.sent_config = Texts(json, "sent_config");
+  cursor.sent_files = Texts(json, "sent_files");
+  if (const auto names = json.find("unannounced_files"); names != json.end() && names->is_array()) {
+    for (const model::Json& name : *names) {
+      if (name.is_string()) cursor.unannounced_files.push_back(name.get<std::string>());
+    }
+  }
   return cursor;
 }
 

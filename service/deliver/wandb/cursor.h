@@ -4,8 +4,11 @@
 #define SERVICE_DELIVER_WANDB_CURSOR_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/string_view.h"
 #include "service/model/run.h"
 
 namespace ranklog::deliver::wandb {
@@ -28,8 +31,30 @@ struct Cursor {
   int64_t replays_through = -1;
   uint64_t replayed_rows = 0;  // replays among the delivered rows
 
+  // System metrics: sample i that is not delivered yet will be line events_offset + i.
+  uint64_t samples = 0;  // delivered
+  int64_t events_offset = 0;
+  uint64_t cut_samples =
+      0;  // samples after the delivered ones that may have been sent, as cut_rows
+
+  // What other programs left when this store took over the run.
+  int64_t runtime_before_us = 0;
+  model::Json summary_before = nullptr;  // an object, or null
+
+  // Digests of what was sent last, so that what a person changes at the server later is not undone:
+  // of the texts that describe the run, by name; of each value of the config, by key; of each file's
+  // content, by name.
+  std::map<std::string, std::string> sent_texts;
+  std::map<std::string, std::string> sent_config;
+  std::map<std::string, std::string> sent_files;
+  std::vector<std::string> unannounced_files;  // sent, but the file stream did not name them yet
+
   bool created() const { return !storage_id.empty(); }
 };
+
+// A short digest of a text, of lower-case letters and digits. Equal texts have equal digests in every
+// version of this program.
+std::string Digest(absl::string_view text);
 
 model::Json ToJson(const Cursor& cursor);
 // Missing members, and members of a wrong type, keep their default.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
@@ -14,7 +15,10 @@ struct StreamPost {
   int64_t history_offset = 0;
   // Elements of a JSON array: quoted lines, separated by commas; empty: no lines.
   absl::string_view history;
+  int64_t events_offset = 0;
+  std::vector<std::string> events;      // JSON text of each line of system metrics
   absl::optional<std::string> summary;  // JSON text of the whole summary
+  std::vector<std::string> uploaded;    // run files whose bytes the server has
   absl::optional<int32_t> exit_code;    // set if the run has ended
 };
 

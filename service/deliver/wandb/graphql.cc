@@ -4,8 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/bounded_json.h"
 #include "service/deliver/json_writer.h"
@@ -49,11 +51,19 @@ constexpr char kRun[] =
     "query Run($project: String!, $entity: String!, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { config summaryMetrics } } }";
 
-// Sent when the run may not exist yet. The entity may be empty, which means the user's default.
+// The official client's query. Sent when the run may not exist yet. The entity may be empty, which
+// means the user's default.
 constexpr char kStanding[] =
-    "query Run($project: String, $entity: String, $name: String!) { "
-    "project(name: $project, entityName: $entity) { run(name: $name) { id name displayName state "
-    "historyLineCount historyTail summaryMetrics project { name entity { name } } } } }";
+    "query RunResumeStatus($project: String, $entity: String, $name: String!) { "
+    "model(name: $project, entityName: $entity) { id name entity { id name } "
+    "bucket(name: $name, missingOk: true) { id name summaryMetrics displayName logLineCount "
+    "historyLineCount eventsLineCount historyTail eventsTail config tags notes "
+    "wandbConfig(keys: [\"t\"]) } } }";
+
+// A part of the query of the official client's public API.
+constexpr char kState[] =
+    "query Run($project: String!, $entity: String!, $name: String!) { "
+    "project(name: $project, entityName: $entity) { run(name: $name) { state } } }";
 
 constexpr char kViewer[] = "query Viewer { viewer { id entity username } }";
 
@@ -109,19 +119,38 @@ absl::optional<int64_t> TimeOf(const json& row) {
   return std::llround(time.get<double>() * 1e6);
 }
 
-// Reads both the summary and the last line, because the server may be behind with either.
+double SecondsAt(const json& object, std::initializer_list<const char*> path) {
+  const json found = At(object, path);
+  return found.is_number() ? found.get<double>() : 0;
+}
+
+// The last line of a `historyTail` or `eventsTail`.
+json LastLineOf(const std::string& tail) {
+  const json lines = Parse(tail);
+  if (!lines.is_array() || lines.empty() || !lines.back().is_string()) return nullptr;
+  return ParseServerJson(lines.back().get<std::string>());
+}
+
+// Reads both the summary and the last lines, because the server may be behind with any of them.
 void AddNewest(const json& run, ServerRunState* standing) {
-  const auto add = [standing](const std::string& text) {
-    const json row = ParseServerJson(text);
+  standing->summary = ParseServerJson(TextAt(run, {"summaryMetrics"}));
+  const json history = LastLineOf(TextAt(run, {"historyTail"}));
+  const json events = LastLineOf(TextAt(run, {"eventsTail"}));
+  const auto add = [standing](const json& row) {
     standing->newest_us = std::max(standing->newest_us, TimeOf(row));  // nullopt is before any time
     const int64_t step = WholeNumber(At(row, {"_step"})).value_or(-1);
     standing->last_step = std::max(standing->last_step, step);
   };
-  add(TextAt(run, {"summaryMetrics"}));
-  const json tail = Parse(TextAt(run, {"historyTail"}));
-  if (tail.is_array() && !tail.empty() && tail.back().is_string()) {
-    add(tail.back().get<std::string>());
+  add(standing->summary);
+  add(history);
+  constexpr double kMaxRuntime = 1e10;  // seconds; fits in an int64_t as microseconds
+  double runtime = 0;
+  for (const double seconds : {SecondsAt(standing->summary, {"_wandb", "runtime"}),
+                               SecondsAt(standing->summary, {"_runtime"}),
+                               SecondsAt(history, {"_runtime"}), SecondsAt(events, {"_runtime"})}) {
+    if (seconds > runtime && seconds < kMaxRuntime) runtime = seconds;
   }
+  standing->runtime_us = std::llround(runtime * 1e6);
 }
 
 absl::Status ErrorsOf(const json& answer, std::string message) {
@@ -133,25 +162,39 @@ absl::Status ErrorsOf(const json& answer, std::string message) {
 
 }  // namespace
 
-std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings) {
+void Upsert::VisitTexts(absl::FunctionRef<void(const char* name, std::string* text)> visit) {
+  visit("name", &display_name);
+  visit("group", &group);
+  visit("job_type", &job_type);
+  visit("notes", &notes);
+  visit("host", &host);
+  visit("program", &program);
+  visit("commit", &commit);
+  visit("repo", &repo);
+  std::string joined = absl::StrJoin(tags, "\n");
+  visit("tags", &joined);
+  if (joined.empty()) tags.clear();
+}
+
+std::string UpsertBody(const Upsert& upsert) {
   Json tags = nullptr;
-  if (!settings.tags.empty()) tags = settings.tags;
+  if (!upsert.tags.empty()) tags = upsert.tags;
   return Body(kUpsert, "UpsertBucket",
               {{"id", OrNull(upsert.storage_id)},
                {"name", upsert.run_id},
                {"project", upsert.project},
                {"entity", OrNull(upsert.entity)},
-               {"groupName", OrNull(settings.group)},
+               {"groupName", OrNull(upsert.group)},
                {"description", nullptr},
                {"displayName", OrNull(upsert.display_name)},
-               {"notes", OrNull(settings.notes)},
-               {"commit", nullptr},
+               {"notes", OrNull(upsert.notes)},
+               {"commit", OrNull(upsert.commit)},
                {"config", OrNull(upsert.config)},
-               {"host", OrNull(settings.host)},
+               {"host", OrNull(upsert.host)},
                {"debug", nullptr},
-               {"program", OrNull(settings.program)},
-               {"repo", nullptr},
-               {"jobType", OrNull(settings.job_type)},
+               {"program", OrNull(upsert.program)},
+               {"repo", OrNull(upsert.repo)},
+               {"jobType", OrNull(upsert.job_type)},
                {"state", nullptr},
                {"sweep", nullptr},
                {"tags", std::move(tags)},
@@ -186,33 +229,66 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
 
 std::string StandingBody(const std::string& entity, const std::string& project,
                          const std::string& run_id) {
-  return Body(kStanding, "Run",
+  return Body(kStanding, "RunResumeStatus",
               {{"project", project}, {"entity", OrNull(entity)}, {"name", run_id}});
 }
 
 absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
   const json answer = Parse(body);
   RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
-  const json run = At(answer, {"data", "project", "run"});
-  if (At(answer, {"data"}).is_object() && run.is_null()) {
+  const json project = At(answer, {"data", "model"});
+  const json run = At(project, {"bucket"});
+  // Without the member, it is not the answer to this query.
+  if (At(answer, {"data"}).contains("model") && run.is_null()) {
     return absl::NotFoundError("the server has no such run");
   }
-  const json count = At(run, {"historyLineCount"});
-  const std::optional<int64_t> lines = count.is_null() ? 0 : WholeNumber(count);
   ServerRunState standing = {.storage_id = TextAt(run, {"id"}),
                              .run_id = TextAt(run, {"name"}),
                              .display_name = TextAt(run, {"displayName"}),
-                             .entity = TextAt(run, {"project", "entity", "name"}),
-                             .project = TextAt(run, {"project", "name"}),
-                             .lines = lines.value_or(0),
-                             .state = TextAt(run, {"state"})};
+                             .entity = TextAt(project, {"entity", "name"}),
+                             .project = TextAt(project, {"name"})};
+  standing.started = ParseServerJson(TextAt(run, {"wandbConfig"})).contains("t");
+  for (const auto& [member, count] : {std::pair("historyLineCount", &standing.lines),
+                                      std::pair("eventsLineCount", &standing.events)}) {
+    const json given = At(run, {member});
+    const std::optional<int64_t> lines = WholeNumber(given);
+    if (lines.has_value()) *count = *lines;
+    // A run that was made for a later start has no counts.
+    if (lines.has_value() || (given.is_null() && !standing.started)) continue;
+    return absl::InternalError(
+        absl::StrCat("the answer has no ", member,
+                     " of the run, and our lines could overwrite others; is this a "
+                     "W&B server?"));
+  }
   AddNewest(run, &standing);
-  if (standing.storage_id.empty() || standing.run_id.empty() || !lines.has_value()) {
+  standing.config = ParseServerJson(TextAt(run, {"config"}));
+  standing.has_notes = !TextAt(run, {"notes"}).empty();
+  standing.has_tags = !At(run, {"tags"}).empty();
+  if (standing.storage_id.empty() || standing.run_id.empty()) {
     return absl::InternalError("the answer has no state of the run; is this a W&B server?");
   }
   RETURN_IF_ERROR(CheckNames({&standing.storage_id, &standing.run_id, &standing.display_name,
                               &standing.entity, &standing.project}));
   return standing;
+}
+
+std::string StateBody(const std::string& entity, const std::string& project,
+                      const std::string& run_id) {
+  return Body(kState, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
+}
+
+absl::StatusOr<std::string> ParseState(absl::string_view body) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
+  const json run = At(answer, {"data", "project", "run"});
+  if (At(answer, {"data"}).is_object() && run.is_null()) {
+    return absl::NotFoundError("the server shows no such run");
+  }
+  std::string state = TextAt(run, {"state"});
+  if (state.empty()) {
+    return absl::InternalError("the answer has no state of the run; is this a W&B server?");
+  }
+  return state;
 }
 
 std::string ViewerBody() { return Body(kViewer, "Viewer", Json::object()); }

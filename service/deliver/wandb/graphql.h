@@ -4,10 +4,12 @@
 #define SERVICE_DELIVER_WANDB_GRAPHQL_H_
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,14 +18,25 @@
 
 namespace ranklog::deliver::wandb {
 
-// What an update of a run sends besides the settings.
+// An update of a run. Empty texts and lists are sent as null, which changes nothing at the server.
 struct Upsert {
   std::string storage_id;  // from an earlier answer
   std::string run_id;
   std::string entity;
   std::string project;
-  std::string display_name;
   std::string config;  // JSON text, always the whole config
+  std::string display_name;
+  std::string group;
+  std::string job_type;
+  std::string notes;
+  std::string host;
+  std::string program;
+  std::string commit;  // of the program's source, and its repository
+  std::string repo;
+  std::vector<std::string> tags;
+
+  // Calls visit(name, text) with each text that describes the run; `tags` are joined to one.
+  void VisitTexts(absl::FunctionRef<void(const char* name, std::string* text)> visit);
 };
 
 struct Upserted {
@@ -35,8 +48,7 @@ struct Upserted {
   int64_t history_lines = 0;  // lines that the run already has
 };
 
-// Empty strings and lists are sent as null, which changes nothing at the server.
-std::string UpsertBody(const Upsert& upsert, const model::RunSettings& settings);
+std::string UpsertBody(const Upsert& upsert);
 // Parses an answer with code 200.
 //   kFailedPrecondition  the server reports errors; the message contains them, shortened
 //   kInternal            not the answer of a W&B server, or beyond the limits of bounded_json.h
@@ -49,20 +61,35 @@ struct ServerRunState {
   std::string display_name;
   std::string entity;  // this and `project` may be empty
   std::string project;
-  int64_t lines = 0;
-  std::string state;  // the server's name for it: running, finished, crashed, ...
+  bool started = false;  // a program has begun it
+  int64_t lines = 0;     // of the history
+  int64_t events = 0;    // lines of system metrics
   // `_timestamp` of the summary or of the last line, whichever is later, in microseconds.
   absl::optional<int64_t> newest_us{};
   int64_t last_step = -1;  // the larger `_step` of these two; -1: neither has one
+  // How long the run has run, by its lines and its summary.
+  int64_t runtime_us = 0;
+  nlohmann::json config{};  // as ParseServerJson() gives it; each value is wrapped
+  nlohmann::json summary{};
+  bool has_notes = false;
+  bool has_tags = false;
 };
 
+// The query with which the official client resumes a run.
 std::string StandingBody(const std::string& entity, const std::string& project,
                          const std::string& run_id);
 // Parses an answer with code 200.
 //   kNotFound            the server has no such run
 //   kFailedPrecondition  the server reports errors; the message contains them
-//   kInternal            not the answer to this query
+//   kInternal            not the answer to this query, or one without the number of lines of a run
+//                        that has begun: our lines could overwrite others
 absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body);
+
+// Asks for the state of a run that exists. ParseState() returns the server's name for it: running,
+// finished, crashed, ...; its errors are those of ParseStanding().
+std::string StateBody(const std::string& entity, const std::string& project,
+                      const std::string& run_id);
+absl::StatusOr<std::string> ParseState(absl::string_view body);
 
 // Asks for the account of the key. ParseViewer() returns its name; empty: the server does not know
 // the key.

@@ -69,8 +69,8 @@ absl::string_view HistoryLines::Of(uint64_t row, uint64_t rows) const {
   return absl::string_view(content).substr(begin, ends[row - first + rows - 1] - begin);
 }
 
-History::History(const aggregate::MetricTable* table, int64_t start_us, size_t max_line_bytes)
-    : start_us_(start_us),
+History::History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes)
+    : clock_(std::move(clock)),
       max_line_bytes_(max_line_bytes),
       sync_(table),
       sync_at_mark_(table),
@@ -214,7 +214,7 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
     ++names;
   }
   *out += "\\\"_runtime\\\":";
-  AppendSeconds(std::max<int64_t>(block.times_us[row] - start_us_, 0), out);
+  AppendSeconds(clock_.RuntimeUs(block.times_us[row]), out);
   *out += ",\\\"_step\\\":";
   AppendInteger(step, out);
   bytes += out->size() - begin - 2 * names;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -17,6 +18,7 @@
 #include "service/aggregate/run_summary.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/wandb/line_steps.h"
+#include "service/deliver/wandb/run_clock.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
 
@@ -52,8 +54,12 @@ struct HistoryLines {
 // its line exceeds the server's limit or the server refused it.
 class History {
  public:
-  // `start_us` is the Unix time at which the run's clock was 0. `table` must outlive this object.
-  History(const aggregate::MetricTable* table, int64_t start_us, size_t max_line_bytes);
+  // `table` must outlive this object.
+  History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes);
+
+  // Call it when the run has another attempt, before one of its rows is taken.
+  void SetClock(RunClock clock) { clock_ = std::move(clock); }
+  const RunClock& clock() const { return clock_; }
 
   uint64_t next() const { return next_; }  // the next expected row
   // Write() stopped before the next row, because it is a replay.
@@ -94,7 +100,7 @@ class History {
                     bool bare, std::string* out);
   const RowFormat& FormatOf(uint32_t shape, const std::vector<std::string>& keys);
 
-  const int64_t start_us_;
+  RunClock clock_;
   const size_t max_line_bytes_;
   uint64_t next_ = 0;
   uint64_t mark_ = 0;

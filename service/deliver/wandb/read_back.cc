@@ -40,14 +40,17 @@ class ExpectedLines {
   ExpectedLines(storage::StoreReader* reader, const model::Run& run, size_t max_line_bytes)
       : reader_(*reader),
         run_(run),
-        own_(&no_definitions_, StartOf(run), max_line_bytes),
-        with_added_(&definitions_, StartOf(run), max_line_bytes) {}
+        own_(&no_definitions_, RunClock(), max_line_bytes),
+        with_added_(&definitions_, RunClock(), max_line_bytes) {}
 
   // Reads the definitions that apply according to `cursor`, and the rows that are bare at the
   // server.
   absl::Status Prepare(absl::string_view kind, const Cursor& cursor) {
     own_.SetFirstStep(cursor.replays_through);
     with_added_.SetFirstStep(cursor.replays_through);
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_.Streams(run_.id));
+    own_.SetClock(RunClock(run_, streams, cursor.runtime_before_us));
+    with_added_.SetClock(own_.clock());
     ASSIGN_OR_RETURN(const std::vector<model::StoredItem> updates, reader_.Items(run_.id, 0));
     cut_updates_ = cursor.cut_updates;
     for (const model::StoredItem& stored : updates) {
@@ -55,9 +58,7 @@ class ExpectedLines {
     }
     ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader_.DeadLetters(run_.id));
     for (const model::DeadLetter& letter : letters) {
-      const bool of_row = !absl::StartsWith(letter.answer, kConfigLetter) &&
-                          !absl::StartsWith(letter.answer, kSummaryLetter);
-      if (absl::string_view(letter.kind) == kind && of_row) bare_.insert(letter.row);
+      if (absl::string_view(letter.kind) == kind && IsOfRow(letter)) bare_.insert(letter.row);
     }
     return absl::OkStatus();
   }
@@ -162,7 +163,7 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
   DocumentOptions options = {
       .wrapped = true, .shared = report->base_lines > 0, .free = {"wandb_version"}};
   report->config = CompareDocuments(
-      ConfigDocument(aggregate::RunConfig(run, streams, updates), model::Json::array()),
+      ToJsonText(ConfigDocument(aggregate::RunConfig(run, streams, updates), model::Json::array())),
       found.config, options);
   uint64_t lost_rows = delivery.refused_rows;
   for (const model::Stream& stream : streams) {
@@ -173,9 +174,12 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
     expected->summary().Set(value);
   }
   options = {.wrapped = false, .shared = options.shared, .free = expected->added()};
-  report->summary = CompareDocuments(SummaryDocument(run, expected->SummaryJson(), lost_rows,
-                                                     WandbDelivery::Options().max_line_bytes),
-                                     found.summary, options);
+  const Cursor cursor = CursorFrom(delivery.cursor);
+  report->summary =
+      CompareDocuments(SummaryDocument(run, RunClock(run, streams, cursor.runtime_before_us),
+                                       expected->SummaryJson(), cursor.summary_before, lost_rows,
+                                       WandbDelivery::Options().max_line_bytes),
+                       found.summary, options);
   return absl::OkStatus();
 }
 

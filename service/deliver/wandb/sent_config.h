@@ -18,6 +18,9 @@ class SentConfig {
   void Set(std::string config, std::string bare);
   // Whether the server accepted the current config, or the run without it.
   bool IsSent() const;
+  const std::string& text() const { return config_; }
+  // An earlier process has sent the current config.
+  void Restore() { sent_ = config_; }
   // The server's run may lack the config: it must be sent again.
   void Forget() { sent_.clear(); }
 

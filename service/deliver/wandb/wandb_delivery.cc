@@ -4,10 +4,10 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/file_stream.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/server_json.h"
@@ -20,8 +20,11 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 
 }  // namespace
 
-int64_t StartOf(const model::Run& run) {
-  return run.settings.start_time_us > 0 ? run.settings.start_time_us : run.started_us;
+bool IsOfRow(const model::DeadLetter& letter) {
+  for (const char* const other : {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter}) {
+    if (absl::StartsWith(letter.answer, other)) return false;
+  }
+  return true;
 }
 
 WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const DeliveryParts& parts,
@@ -29,7 +32,7 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const Del
     : TrackerDelivery(Wandb(), std::move(run), std::move(delivery), parts, options.backoff),
       cursor_(CursorFrom(delivery_.cursor)),
       options_(std::move(options)),
-      history_(&table_, StartOf(run_), options_.max_line_bytes),
+      history_(&table_, Clock(), options_.max_line_bytes),
       post_bytes_(options_.max_post_bytes) {
   history_.SetFirstStep(cursor_.replays_through);
 }
@@ -46,8 +49,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   if (!cursor_.created() || now >= next_config_ || ended() || draining) {
     RETURN_IF_ERROR(ReadConfig(reader));
     next_config_ = now + options_.config_interval;
-    if (!cursor_.created() || (!config_.IsSent() && !cursor_.continued)) {
-      if (now < known_at_ + options_.ask_after) return UpsertRun(now);
+    if (!cursor_.created() || (!IsDescribed() && !cursor_.continued)) {
+      // What the server has of the config must be fresh: a person may change it.
+      if (now < known_at_ + options_.ask_after_at_ends) return UpsertRun(now);
       next_config_ = absl::InfinitePast();  // the config must still be sent
       return AskStanding(now);
     }
@@ -72,75 +76,6 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   features_known_ = true;
   OnSuccess();
   return absl::ZeroDuration();
-}
-
-absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
-  const uint64_t lost_rows = config_reader_.lost_rows();
-  const absl::StatusOr<absl::optional<ConfigReader::Config>> config =
-      config_reader_.Read(reader, run_, /*expand_globs=*/!globs_);
-  summary_changed_ |= config_reader_.lost_rows() != lost_rows;
-  RETURN_IF_ERROR(config.status());
-  if (!config->has_value()) return absl::OkStatus();
-  config_.Set((*config)->document, ConfigDocument(model::Json::object(), model::Json::array()));
-  for (const aggregate::SummaryValue& value : (*config)->summary) {
-    history_.summary().Set(value);
-    summary_changed_ = true;
-  }
-  return absl::OkStatus();
-}
-
-absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
-  const bool created = cursor_.created();
-  const Upsert upsert = {.storage_id = cursor_.storage_id,
-                         .run_id = created ? cursor_.run_id : run_.run_id,
-                         .entity = created ? cursor_.entity : run_.settings.entity,
-                         .project = created ? cursor_.project : run_.project,
-                         .display_name = run_.name,
-                         .config = config_.ToSend(created)};
-  return OnUpserted(Post(Endpoint::kGraphql, UpsertBody(upsert, run_.settings)), now);
-}
-
-absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,
-                                         absl::Time now) {
-  const Outcome outcome = Classify(answer);
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
-    return UpsertRefused(answer, now);
-  }
-  if (outcome != Outcome::kAccepted)
-    return Failed(outcome, "create or update the run", answer, now);
-  absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
-  // The code of such an answer is 200 too.
-  if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
-  if (!upserted.ok()) return BlockedByAnswer(upserted.status(), answer, now);
-
-  if (!cursor_.created()) {
-    cursor_.storage_id = std::move(upserted->storage_id);
-    cursor_.entity = std::move(upserted->entity);
-    cursor_.project = std::move(upserted->project);
-    cursor_.run_id = std::move(upserted->run_id);
-    cursor_.display_name = std::move(upserted->display_name);
-    cursor_.base_offset = upserted->history_lines;
-  }
-  if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
-    AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
-  }
-  last_request_ = now;
-  delivery_.last_error.clear();
-  SettleItems();
-  OnSuccess();
-  return absl::ZeroDuration();
-}
-
-// The server has, or has refused, a config and a summary with all items that were read.
-void WandbDelivery::SettleItems() {
-  if (cursor_.continued || !config_.IsSent() || summary_changed_ || hold_summary_) return;
-  delivery_.delivered_items = std::max(delivery_.delivered_items, config_reader_.items());
-}
-
-absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
-                                            absl::Time now) {
-  if (config_.OnRefused(Explain(answer))) return absl::ZeroDuration();
-  return Failed(Outcome::kBlocked, "create or update the run", answer, now);
 }
 
 // After a restart, reads the delivered rows once, for the summary.

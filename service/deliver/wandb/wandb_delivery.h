@@ -5,6 +5,7 @@
 #define SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,17 +24,20 @@
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/run_clock.h"
 #include "service/deliver/wandb/sent_config.h"
 
 namespace ranklog::deliver::wandb {
 
-// The `answer` of a dead letter for the run's config or summary starts with one of these. All other
-// dead letters belong to rows.
+// The `answer` of a dead letter for something other than a row starts with one of these.
 inline constexpr char kConfigLetter[] = "config: ";
 inline constexpr char kSummaryLetter[] = "summary: ";
+inline constexpr char kSamplesLetter[] = "system metrics: ";
+inline constexpr char kFileLetter[] = "file ";
+bool IsOfRow(const model::DeadLetter& letter);
 
-// Unix time in microseconds at which the run's clock was 0.
-int64_t StartOf(const model::Run& run);
+// The config's name among the digests of texts that were sent.
+inline constexpr char kConfigText[] = "config";
 
 // A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
 class WandbDelivery : public TrackerDelivery {
@@ -77,6 +81,7 @@ class WandbDelivery : public TrackerDelivery {
   absl::Duration AskFeatures(absl::Time now);
   // Defined in wandb_standing.cc.
   absl::Duration AskStanding(absl::Time now);
+  absl::Duration AskState(absl::Time now);
   // Records that the run's standing is not known; `last_error` has the reason.
   absl::Duration StandingUnknown(absl::Duration wait);
   absl::StatusOr<absl::Duration> ApplyStanding(storage::StoreReader& reader, absl::Time now);
@@ -87,7 +92,33 @@ class WandbDelivery : public TrackerDelivery {
   absl::StatusOr<bool> IsNewest(storage::StoreReader& reader) const;
   void DropCut();
 
+  // Defined in wandb_config.cc.
+  absl::Status ReadConfig(storage::StoreReader& reader);
+  bool IsDescribed() const;
+  Upsert Description() const;
+  std::string WriterId() const;
   absl::Duration UpsertRun(absl::Time now);
+  absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  void SettleItems();
+  RunClock Clock() const {
+    return RunClock(run_, config_reader_.streams(), cursor_.runtime_before_us);
+  }
+
+  // Defined in wandb_samples.cc.
+  bool HasSamples() const {
+    return !cursor_.continued && run_.samples > cursor_.samples + cursor_.cut_samples;
+  }
+  // True: samples were added to the cut.
+  bool CutSamples();
+  absl::Status WriteSamples(storage::StoreReader& reader);
+  absl::Duration SamplesRefused(const absl::StatusOr<HttpResponse>& answer);
+  void SamplesSettled();
+  // The number of lines of system metrics, if the server has all that were sent.
+  int64_t EndOfEvents() const {
+    return cursor_.events_offset + static_cast<int64_t>(cursor_.samples + cursor_.cut_samples);
+  }
+
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
                                         bool draining);
@@ -99,8 +130,6 @@ class WandbDelivery : public TrackerDelivery {
   absl::StatusOr<absl::Duration> PostCut(storage::StoreReader& reader, absl::Time now);
   absl::Duration PostRows(uint64_t rows, absl::Time now);
 
-  absl::Status ReadConfig(storage::StoreReader& reader);
-  void SettleItems();
   absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
@@ -115,8 +144,6 @@ class WandbDelivery : public TrackerDelivery {
   enum class Endpoint { kGraphql, kFileStream };
   absl::StatusOr<HttpResponse> Post(Endpoint endpoint, std::string body,
                                     size_t max_answer = HttpRequest().max_answer);
-  absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
-  absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
   void CutLess();
   void SettleRefusals(uint64_t end);
@@ -141,6 +168,8 @@ class WandbDelivery : public TrackerDelivery {
   bool asked_ = false;                          // asked since the start
   absl::Time known_at_ = absl::InfinitePast();  // when an answer last confirmed the standing
   absl::optional<ServerRunState> standing_;     // an answer that is not fully handled yet
+  ServerRunState server_run_;                   // the last answer
+  std::string server_state_;                    // of a run that another store continues
   uint64_t found_ = 0;      // number of rows of the cut, from its first, that are at the server
   uint64_t not_found_ = 0;  // first row of the cut that is known to be missing at the server
   bool ask_after_cut_ = false;
@@ -155,6 +184,11 @@ class WandbDelivery : public TrackerDelivery {
   absl::Time next_config_ = absl::InfinitePast();
   ConfigReader config_reader_;
   SentConfig config_;
+  model::Json config_document_;
+  model::Json metadata_ = nullptr;
+  uint32_t clock_attempt_ = 0;  // the clock knows the attempts up to this one
+  // What the last request for an upsert contained, for the cursor.
+  std::map<std::string, std::string> upserted_texts_;
 
   // Rows.
   aggregate::MetricTable table_;
@@ -168,6 +202,11 @@ class WandbDelivery : public TrackerDelivery {
   absl::optional<model::DeadLetter> bare_line_trial_;
   size_t post_bytes_;         // size of the next cut; reduced after HTTP 413
   double bytes_per_row_ = 0;  // of the last cut
+
+  // System metrics.
+  std::vector<std::string> events_;  // lines of the cut; empty if they must be written again
+  // A post with system metrics and more was refused. They are sent alone, so that the cause shows.
+  bool samples_alone_ = false;
 
   // Summary.
   bool summary_changed_ = false;

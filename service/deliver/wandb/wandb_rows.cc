@@ -23,6 +23,7 @@ constexpr size_t kSmallestPost = 64 << 10;
 
 absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reader, absl::Time now,
                                                      bool draining) {
+  RETURN_IF_ERROR(WriteSamples(reader));
   if (cursor_.cut_rows > 0) return MustAsk(now) ? AskStanding(now) : PostCut(reader, now);
   if (cursor_.continued) return PostAfterOthers(reader, now, draining);
   const bool pending = run_.rows > delivery_.delivered_rows;
@@ -30,14 +31,21 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   const uint64_t version = table_.version();
   RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.items()));
   summary_changed_ |= table_.version() != version;
-  if (pending && MaySendRows(now, draining)) return MustAsk(now) ? AskStanding(now) : Cut(reader);
-  if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
-    return MustAsk(now) ? AskStanding(now) : PostRows(0, now);
+  if (samples_alone_) return MustAsk(now) ? AskStanding(now) : PostRows(0, now);
+  const bool samples = HasSamples() || cursor_.cut_samples > 0;
+  const bool may_send = MaySendRows(now, draining);
+  if (pending && may_send) return MustAsk(now) ? AskStanding(now) : Cut(reader);
+  if (!pending && (ended() || ((summary_changed_ || samples) && may_send))) {
+    if (MustAsk(now)) return AskStanding(now);
+    if (CutSamples()) return absl::ZeroDuration();
+    return PostRows(0, now);
+  }
   if (!ended() && now >= last_request_ + options_.heartbeat_interval) return PostRows(0, now);
 
   absl::Time next = std::min(last_request_ + options_.heartbeat_interval, next_config_);
-  next = std::min(next, pending || summary_changed_ ? last_data_ + options_.transmit_interval
-                                                    : now + options_.poll_interval);
+  next = std::min(next, pending || samples || summary_changed_
+                            ? last_data_ + options_.transmit_interval
+                            : now + options_.poll_interval);
   return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
 }
 
@@ -82,8 +90,11 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
     history_.Rewind();  // the last read of the store failed before the end
   }
   lines_ = {};
+  // The rows of a new attempt need its start.
+  if (clock_attempt_ != run_.attempt) RETURN_IF_ERROR(ReadConfig(reader));
   RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
   if (lines_.ends.empty()) return PassReplays(reader);
+  CutSamples();
   cursor_.cut_rows = lines_.ends.size();
   cursor_.cut_updates = defined_items_;
   bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
@@ -162,14 +173,22 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   // sent, and until all definitions apply. Definitions after the cut do not apply yet.
   const bool whole = !hold_summary_ && defined_items_ >= config_reader_.items();
   const bool ours = !cursor_.continued;  // we send config, summary and end
-  const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
+  const bool alone = samples_alone_ && rows == 0 && ours && !events_.empty();
+  const bool with_samples = !events_.empty() && ours && (!samples_alone_ || alone);
+  const bool all_samples = cursor_.samples + (with_samples ? events_.size() : 0) == run_.samples;
+  const bool last =
+      ours && ended() && first + rows == run_.rows && (rows == 0 || whole) && all_samples && !alone;
   std::string summary;
-  if (ours && (summary_changed_ || last) && !hold_summary_) {
+  if (ours && (summary_changed_ || last) && !hold_summary_ && !alone) {
     summary = SummaryText(RefusedBefore(first + rows));
   }
   const bool with_summary = !summary.empty() && summary.size() <= options_.max_line_bytes &&
                             summary != sent_summary_ && summary != refused_summary_;
   if (with_summary) post.summary = summary;
+  if (with_samples) {
+    post.events_offset = cursor_.events_offset + static_cast<int64_t>(cursor_.samples);
+    post.events = events_;
+  }
   if (last) post.exit_code = ExitCode();
   // Otherwise the post would reopen the run.
   if (!ours && server_exit_code_.has_value()) post.exit_code = *server_exit_code_;
@@ -177,6 +196,12 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Classify(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    if (alone) return SamplesRefused(answer);
+    if (with_samples) {
+      samples_alone_ = true;
+      if (rows > 0 || with_summary || last) return absl::ZeroDuration();
+      return SamplesRefused(answer);
+    }
     if (with_summary && rows > 0 && outcome == Outcome::kTooLarge) {
       // Rows and summary may each be small enough: the summary is sent alone after these rows.
       if (post.history.size() >= summary.size()) CutLess();
@@ -191,8 +216,9 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
     return Failed(outcome, "post to the file stream", answer, now);
   }
   if (with_summary) sent_summary_ = std::move(summary);
-  if (!hold_summary_) summary_changed_ = false;
-  if (rows > 0 || with_summary) last_data_ = now;
+  if (!hold_summary_ && !alone) summary_changed_ = false;
+  if (rows > 0 || with_summary || with_samples) last_data_ = now;
+  if (with_samples) SamplesSettled();
   return Accepted(rows, last, now);
 }
 
@@ -286,8 +312,8 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
 void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
 std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
-  return SummaryDocument(run_, history_.SummaryJson(), config_reader_.lost_rows() + refused_rows,
-                         options_.max_line_bytes);
+  return SummaryDocument(run_, history_.clock(), history_.SummaryJson(), cursor_.summary_before,
+                         config_reader_.lost_rows() + refused_rows, options_.max_line_bytes);
 }
 
 int32_t WandbDelivery::ExitCode() const {

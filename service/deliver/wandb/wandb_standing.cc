@@ -24,6 +24,16 @@ Outcome OfQuestion(Outcome outcome) {
   return refused ? Outcome::kBlocked : outcome;
 }
 
+// What the summary keeps of the values of other programs. A larger one would be stored with each
+// post.
+nlohmann::json KeptSummary(const nlohmann::json& summary) {
+  constexpr size_t kMaxKept = 64 << 10;
+  if (!summary.is_object() || summary.dump().size() > kMaxKept) return nullptr;
+  nlohmann::json kept = summary;
+  for (const char* const key : {"_step", "_timestamp", "_runtime", "_wandb"}) kept.erase(key);
+  return kept;
+}
+
 // The bare line for a refused row.
 std::string BareLine(const nlohmann::json& line) {
   nlohmann::json bare = nlohmann::json::object();
@@ -73,12 +83,20 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
     }
     standing = ServerRunState();
   }
+  if (standing.ok() && !created && standing->lines + standing->events > 0 &&
+      run_.settings.resume == "never") {
+    return StandingUnknown(
+        Blocked(absl::StrCat("resume=never, and the tracker has a run '", run_.run_id, "'",
+                             kToContinue, "remove that run, or start the job with another id"),
+                now));
+  }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
                ? StandingUnknown(BlockedByAnswer(standing.status(), answer, now))
                : StandingUnknown(Failed(OfQuestion(outcome), "query the run's state", answer, now));
   }
   standing_ = *std::move(standing);
+  server_state_.clear();
   found_ = 0;
   not_found_ = UINT64_MAX;
   return absl::ZeroDuration();
@@ -92,6 +110,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   const bool more = standing_->lines > cursor_.base_offset + static_cast<int64_t>(first);
   ASSIGN_OR_RETURN(const bool takes_up, ContinuesRun(reader));
   if (takes_up) {
+    cursor_.runtime_before_us = standing_->runtime_us;
+    cursor_.summary_before = model::Json::parse(KeptSummary(standing_->summary).dump());
+    history_.SetClock(Clock());
     cursor_.replays_through = std::max(cursor_.replays_through, standing_->last_step);
     DropCut();
     history_.SetFirstStep(cursor_.replays_through);
@@ -109,19 +130,43 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   }
   const bool others = standing_->lines > cursor_.base_offset + static_cast<int64_t>(first + found_);
   if (others || cursor_.continued) RETURN_IF_ERROR(MoveAfterOthers(reader, found_));
+  if (standing_->events > EndOfEvents()) {  // of others
+    cursor_.events_offset = standing_->events - static_cast<int64_t>(cursor_.samples);
+  }
   reopened_ &= !others;
-  other_store_active_ = cursor_.continued && standing_->state == "running" && !reopened_;
+  if (cursor_.continued && server_state_.empty()) return AskState(now);
+  other_store_active_ = cursor_.continued && server_state_ == "running" && !reopened_;
   const bool waits = other_store_active_ && run_.rows > first;
   if (!waits && delivery_.last_error == unsettled_) delivery_.last_error.clear();
   server_exit_code_.reset();
-  if (standing_->state == "finished") server_exit_code_ = 0;
-  if (standing_->state == "failed") server_exit_code_ = 1;
+  if (server_state_ == "finished") server_exit_code_ = 0;
+  if (server_state_ == "failed") server_exit_code_ = 1;
+  server_run_ = *std::move(standing_);
   standing_.reset();
   asked_ = true;
   // The first row of this store may make the run ours.
   const bool without_rows = cursor_.continued && run_.rows == first;
   known_at_ = without_rows ? absl::InfinitePast() : now;
   return absl::ZeroDuration();
+}
+
+// The state of a run that another store continues.
+absl::Duration WandbDelivery::AskState(absl::Time now) {
+  const absl::StatusOr<HttpResponse> answer =
+      Post(Endpoint::kGraphql, StateBody(cursor_.entity, cursor_.project, cursor_.run_id));
+  const Outcome outcome = Classify(answer);
+  absl::StatusOr<std::string> state = outcome == Outcome::kAccepted
+                                          ? ParseState(answer->body)
+                                          : absl::UnavailableError("no answer");
+  if (state.ok()) {
+    server_state_ = *std::move(state);
+    return absl::ZeroDuration();
+  }
+  standing_.reset();  // will be out of date at the next try
+  asked_ = false;
+  return outcome == Outcome::kAccepted
+             ? StandingUnknown(BlockedByAnswer(state.status(), answer, now))
+             : StandingUnknown(Failed(OfQuestion(outcome), "query the run's state", answer, now));
 }
 
 // Looks for the next row of the cut. Order: the first, the last, then by bisection, because posts
@@ -174,6 +219,8 @@ absl::Status WandbDelivery::MoveAfterOthers(storage::StoreReader& reader, uint64
   ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
   if (newest && cursor_.continued) {  // the other store may have changed these
     config_.Forget();
+    cursor_.sent_texts.erase(kConfigText);
+    cursor_.sent_config.clear();
     sent_summary_.clear();
     summary_changed_ = true;
     next_config_ = absl::InfinitePast();

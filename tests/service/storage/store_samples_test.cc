@@ -39,11 +39,10 @@ TEST_F(StoreSamplesTest, AreNumberedAndReadBack) {
   Append({.time_us = 200, .values = {{"cpu", INFINITY}, {"disk./.usagePercent", 41}}});
   Append({.time_us = 300, .values = {{"cpu", 3}, {"gpu.0.gpu", 90}}});
   EXPECT_EQ(Count(), 3u);
-  EXPECT_THAT(
-      reader_->Samples(run_, 1, 10),
-      IsOkAndHolds(ElementsAre(
-          model::Sample{1, 200, {{"cpu", INFINITY}, {"disk./.usagePercent", 41}}},
-          model::Sample{2, 300, {{"cpu", 3}, {"gpu.0.gpu", 90}}})));
+  EXPECT_THAT(reader_->Samples(run_, 1, 10),
+              IsOkAndHolds(ElementsAre(
+                  model::Sample{1, 200, {{"cpu", INFINITY}, {"disk./.usagePercent", 41}}},
+                  model::Sample{2, 300, {{"cpu", 3}, {"gpu.0.gpu", 90}}})));
   EXPECT_THAT(reader_->Samples(run_, 0, 1), IsOkAndHolds(SizeIs(1)));
   EXPECT_EQ(Records("sample_shape"), 2) << "equal names are stored once";
 }

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "service/deliver/json_writer.h"
+#include "service/deliver/wandb/server_json.h"
+
 namespace ranklog::deliver::wandb {
 namespace {
 
@@ -18,19 +21,73 @@ model::MetricDefinition Metric(const std::string& name) {
 }
 
 TEST(ConfigDocumentTest, WrapsMembersAndAddsTelemetry) {
-  const std::string text = ConfigDocument(
-      {{"lr", 0.1}, {"opt", {{"name", "adam"}}}, {"bad", std::nan("")}}, Json::array());
+  const std::string text = ToJsonText(ConfigDocument(
+      {{"lr", 0.1}, {"opt", {{"name", "adam"}}}, {"bad", std::nan("")}}, Json::array()));
   EXPECT_EQ(text.substr(0, text.find(",\"_wandb\"")),
             R"({"lr":{"value":0.1},"opt":{"value":{"name":"adam"}},"bad":{"value":NaN})");
-  const Json own = Json::parse(ConfigDocument(Json::object(), Json::array()))["_wandb"]["value"];
+  const Json own = ConfigDocument(Json::object(), Json::array())["_wandb"]["value"];
   EXPECT_EQ(own["t"]["3"], Json::array({57}));
   EXPECT_EQ(own["t"]["12"].get<std::string>().rfind("ranklog-", 0), 0u);
   EXPECT_EQ(own["m"], Json::array());
 }
 
 TEST(ConfigDocumentTest, KeepsServersOwnMember) {
-  const Json document = Json::parse(ConfigDocument({{"_wandb", 5}}, Json::array()));
+  const Json document = ConfigDocument({{"_wandb", 5}}, Json::array());
   EXPECT_TRUE(document["_wandb"]["value"].is_object());
+}
+
+TEST(ConfigDocumentTest, HasTheWritersMetadata) {
+  const Json document =
+      ConfigDocument(Json::object(), Json::array(), {.id = "w", .metadata = {{"os", "Linux"}}});
+  EXPECT_EQ(document["_wandb"]["value"]["e"], Json({{"w", {{"os", "Linux"}}}}));
+}
+
+class MergeConfigTest : public ::testing::Test {
+ protected:
+  // Sends `before`; then the server has `server`; then the ranks' config is `now`.
+  static Json Merge(const Json& before, const char* server, const Json& now) {
+    const auto sent = DigestsOf(ConfigDocument(before, Json::array()));
+    Json merged = MergeConfig(ConfigDocument(now, Json::array()), ParseServerJson(server), sent);
+    Json values = Json::object();
+    for (const auto& [key, value] : merged.items()) {
+      if (key != "_wandb") values[key] = value["value"];
+    }
+    return values;
+  }
+};
+
+TEST_F(MergeConfigTest, WhatAPersonChangedStays) {
+  EXPECT_EQ(Merge({{"lr", 1}, {"seed", 2}}, R"({"lr":{"value":9},"seed":{"value":2.0}})",
+                  {{"lr", 1}, {"seed", 2}, {"new", 3}}),
+            Json({{"lr", 9}, {"seed", 2}, {"new", 3}}));
+}
+
+TEST_F(MergeConfigTest, WhatARankSetsAgainCounts) {
+  EXPECT_EQ(Merge({{"lr", 1}}, R"({"lr":{"value":9}})", {{"lr", 5}}), Json({{"lr", 5}}));
+}
+
+TEST_F(MergeConfigTest, WhatAPersonAddedOrRemovedStaysSo) {
+  EXPECT_EQ(Merge({{"lr", 1}, {"seed", 2}}, R"({"lr":{"value":1},"by_hand":{"value":"x"}})",
+                  {{"lr", 1}, {"seed", 2}}),
+            Json({{"lr", 1}, {"by_hand", "x"}}));
+}
+
+TEST_F(MergeConfigTest, ARunOfAnotherProgramKeepsItsKeys) {
+  EXPECT_EQ(Merge(Json::object(), R"({"theirs":{"value":NaN},"lr":{"value":9}})", {{"lr", 1}}),
+            Json({{"lr", 1}, {"theirs", "NaN"}}));
+}
+
+TEST_F(MergeConfigTest, ChartsAndOtherWritersStay) {
+  const Json ours =
+      ConfigDocument(Json::object(), Json::array(), {.id = "us", .metadata = {{"os", "Linux"}}});
+  const Json own =
+      MergeConfig(ours, ParseServerJson(R"({"_wandb":{"value":{"m":[1],"t":{"12":"0.31"},
+      "visualize":{"a":{"panel":1}},"e":{"them":{"os":"Mac"},"us":{"os":"?"}}}}})"),
+                  {})["_wandb"]["value"];
+  EXPECT_EQ(own["m"], Json::array());
+  EXPECT_EQ(own["visualize"]["a"]["panel"], 1);
+  EXPECT_EQ(own["e"]["them"]["os"], "Mac");
+  EXPECT_EQ(own["e"]["us"]["os"], "Linux");
 }
 
 TEST(MetricListTest, ReferencesStepMetricsByPosition) {

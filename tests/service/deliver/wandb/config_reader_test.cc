@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "service/deliver/json_writer.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 
 namespace ranklog::deliver::wandb {
@@ -32,7 +33,7 @@ TEST_F(ConfigReaderTest, ReturnsOnlyChangedConfigs) {
   stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   const absl::optional<ConfigReader::Config> changed = Read();
   ASSERT_TRUE(changed.has_value());
-  EXPECT_THAT(changed->document, HasSubstr("\"lr\""));
+  EXPECT_THAT(ToJsonText(changed->config), HasSubstr("\"lr\""));
   EXPECT_THAT(changed->summary, IsEmpty());
   EXPECT_GT(config_.items(), 0);
 }
@@ -49,11 +50,11 @@ TEST_F(ConfigReaderTest, ExpandsGlobsByRunShapes) {
   model::MetricDefinition metric;
   metric.name = "lo*";
   stored_.Define(metric);
-  EXPECT_THAT(Read()->document, Not(HasSubstr("\"loss\"")));
+  EXPECT_THAT(ToJsonText(Read()->metrics), Not(HasSubstr("\"loss\"")));
   ConfigReader expanding;
   const auto expanded =
       expanding.Read(stored_.reader(), stored_.run(), /*expand_globs=*/true).value();
-  EXPECT_THAT(expanded->document, HasSubstr("\"loss\""));
+  EXPECT_THAT(ToJsonText(expanded->metrics), HasSubstr("\"loss\""));
 }
 
 }  // namespace

@@ -17,7 +17,16 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
                         .continued = true,
                         .continued_us = 10,
                         .replays_through = 11,
-                        .replayed_rows = 12};
+                        .replayed_rows = 12,
+                        .samples = 13,
+                        .events_offset = 14,
+                        .cut_samples = 15,
+                        .runtime_before_us = 16,
+                        .summary_before = {{"best", 1}},
+                        .sent_texts = {{"name", "a1"}},
+                        .sent_config = {{"lr", "b2"}},
+                        .sent_files = {{"config.yaml", "c3"}},
+                        .unannounced_files = {"config.yaml"}};
   const Cursor back = CursorFrom(ToJson(place));
   EXPECT_EQ(ToJson(back), ToJson(place));
   EXPECT_TRUE(back.created());
@@ -27,6 +36,18 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
   EXPECT_EQ(back.continued_us, 10);
   EXPECT_EQ(back.replays_through, 11);
   EXPECT_EQ(back.replayed_rows, 12u);
+  EXPECT_EQ(back.samples, 13u);
+  EXPECT_EQ(back.cut_samples, 15u);
+  EXPECT_EQ(back.summary_before, model::Json({{"best", 1}}));
+  EXPECT_EQ(back.sent_config.at("lr"), "b2");
+  EXPECT_EQ(back.sent_files.at("config.yaml"), "c3");
+  EXPECT_EQ(back.unannounced_files.size(), 1u);
+}
+
+TEST(CursorTest, DigestsAreTheSameInEveryVersion) {
+  EXPECT_EQ(Digest(""), "cbf29ce48422232584222325cbf29ce4");
+  EXPECT_EQ(Digest("a").size(), 32u);
+  EXPECT_NE(Digest("a"), Digest("b"));
 }
 
 TEST(CursorTest, NewDeliveryHasNoCursor) {

@@ -26,11 +26,15 @@ TEST(StreamBodyTest, OmitsEmptyParts) {
 TEST(StreamBodyTest, JoinsAllParts) {
   StreamPost post;
   post.history = R"("{}")";
+  post.events_offset = 3;
+  post.events = {R"({"a":1})", "{}"};
   post.summary = "{}";
+  post.uploaded = {"a.txt", "b/c"};
   post.exit_code = 0;
-  EXPECT_EQ(
-      StreamBody(post),
-      R"({"files":{"wandb-history.jsonl":{"offset":0,"content":["{}"]},"wandb-summary.json":{"offset":0,"content":["{}"]}},"complete":true,"exitcode":0})");
+  EXPECT_EQ(StreamBody(post), R"({"files":{"wandb-history.jsonl":{"offset":0,"content":["{}"]},)"
+                              R"("wandb-events.jsonl":{"offset":3,"content":["{\"a\":1}","{}"]},)"
+                              R"("wandb-summary.json":{"offset":0,"content":["{}"]}},)"
+                              R"("uploaded":["a.txt","b/c"],"complete":true,"exitcode":0})");
 }
 
 }  // namespace

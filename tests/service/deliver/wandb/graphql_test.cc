@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
@@ -12,6 +14,7 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 using nlohmann::json;
+using ranklog::testing::IsOkAndHolds;
 using ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -22,9 +25,8 @@ TEST(UpsertBodyTest, SendsUnsetVariablesAsNull) {
   upsert.run_id = "r";
   upsert.project = "p";
   upsert.config = R"({"x":{"value":NaN}})";
-  model::RunSettings settings;
-  settings.tags = {"a"};
-  const json body = json::parse(UpsertBody(upsert, settings));
+  upsert.tags = {"a"};
+  const json body = json::parse(UpsertBody(upsert));
   EXPECT_EQ(body["operationName"], "UpsertBucket");
   const json& variables = body["variables"];
   EXPECT_EQ(variables["name"], "r");
@@ -38,19 +40,41 @@ TEST(UpsertBodyTest, SendsUnsetVariablesAsNull) {
   }
 }
 
-TEST(UpsertBodyTest, SendsSettings) {
-  model::RunSettings settings;
-  settings.group = "g";
-  settings.job_type = "train";
-  settings.notes = "n";
-  settings.host = "h";
-  settings.program = "p";
-  const json variables = json::parse(UpsertBody({}, settings))["variables"];
+TEST(UpsertBodyTest, SendsTexts) {
+  Upsert upsert;
+  upsert.display_name = "d";
+  upsert.group = "g";
+  upsert.job_type = "train";
+  upsert.notes = "n";
+  upsert.host = "h";
+  upsert.program = "p";
+  upsert.commit = "c";
+  upsert.repo = "r";
+  const json variables = json::parse(UpsertBody(upsert))["variables"];
+  EXPECT_EQ(variables["displayName"], "d");
   EXPECT_EQ(variables["groupName"], "g");
   EXPECT_EQ(variables["jobType"], "train");
   EXPECT_EQ(variables["notes"], "n");
   EXPECT_EQ(variables["host"], "h");
   EXPECT_EQ(variables["program"], "p");
+  EXPECT_EQ(variables["commit"], "c");
+  EXPECT_EQ(variables["repo"], "r");
+}
+
+TEST(UpsertTest, VisitsItsTexts) {
+  Upsert upsert;
+  upsert.notes = "n";
+  upsert.tags = {"a", "b"};
+  std::map<std::string, std::string> texts;
+  upsert.VisitTexts([&](const char* name, std::string* text) {
+    texts[name] = *text;
+    text->clear();
+  });
+  EXPECT_EQ(texts["notes"], "n");
+  EXPECT_EQ(texts["tags"], "a\nb");
+  EXPECT_EQ(texts.size(), 9u);
+  EXPECT_EQ(upsert.notes, "");
+  EXPECT_THAT(upsert.tags, IsEmpty());
 }
 
 TEST(ParseUpsertedTest, ReadsRunIdAndLineCount) {
@@ -178,38 +202,84 @@ TEST(ParseHistoryTest, DistinguishesAbsentRunFromErrors) {
   }
 }
 
-TEST(StandingTest, TakesLaterTimeAndStep) {
-  const auto answer = [](const json& run) {
-    return json({{"data", {{"project", {{"run", run}}}}}}).dump();
-  };
-  json run = {{"id", "s"},
-              {"name", "r"},
-              {"state", "finished"},
-              {"historyLineCount", 7},
-              {"historyTail", R"(["{\"_step\":9}","{\"x\":NaN,\"_timestamp\":3.25,\"_step\":4}"])"},
-              {"summaryMetrics", R"({"_timestamp":2.5,"_step":3})"},
-              {"project", {{"name", "p"}, {"entity", {{"name", "e"}}}}}};
-  absl::StatusOr<ServerRunState> standing = ParseStanding(answer(run));
+// The answer to the official client's query when it resumes a run.
+std::string Standing(const json& bucket) {
+  return json({{"data",
+                {{"model",
+                  {{"name", "p"}, {"entity", {{"id", "x"}, {"name", "e"}}}, {"bucket", bucket}}}}}})
+      .dump();
+}
+
+json Bucket() {
+  return {{"id", "s"},
+          {"name", "r"},
+          {"displayName", "d"},
+          {"historyLineCount", 7},
+          {"eventsLineCount", 2},
+          {"logLineCount", 0},
+          {"historyTail", R"(["{\"_step\":9}","{\"x\":NaN,\"_timestamp\":3.25,\"_step\":4}"])"},
+          {"eventsTail", R"(["{\"_runtime\":17.5}"])"},
+          {"summaryMetrics", R"({"_timestamp":2.5,"_step":3,"_wandb":{"runtime":16}})"},
+          {"config", R"({"lr":{"value":0.1}})"},
+          {"wandbConfig", R"({"t":{"3":[1]}})"},
+          {"tags", {"a"}},
+          {"notes", ""}};
+}
+
+TEST(StandingTest, ReadsTheRun) {
+  const absl::StatusOr<ServerRunState> standing = ParseStanding(Standing(Bucket()));
   ASSERT_OK(standing);
   EXPECT_EQ(standing->storage_id, "s");
   EXPECT_EQ(standing->entity, "e");
+  EXPECT_EQ(standing->project, "p");
   EXPECT_EQ(standing->lines, 7);
-  EXPECT_EQ(standing->state, "finished");
-  EXPECT_EQ(standing->newest_us, 3'250'000);
-  EXPECT_EQ(standing->last_step, 4);
+  EXPECT_EQ(standing->events, 2);
+  EXPECT_EQ(standing->runtime_us, 17'500'000) << "the largest of all";
+  EXPECT_TRUE(standing->started);
+  EXPECT_TRUE(standing->has_tags);
+  EXPECT_FALSE(standing->has_notes);
+  EXPECT_EQ(standing->config["lr"]["value"], 0.1);
+}
+
+TEST(StandingTest, TakesLaterTimeAndStep) {
+  json run = Bucket();
+  EXPECT_EQ(ParseStanding(Standing(run))->newest_us, 3'250'000);
+  EXPECT_EQ(ParseStanding(Standing(run))->last_step, 4);
   run["historyTail"] = "[]";
-  EXPECT_EQ(ParseStanding(answer(run))->newest_us, 2'500'000);
-  EXPECT_EQ(ParseStanding(answer(run))->last_step, 3);
+  EXPECT_EQ(ParseStanding(Standing(run))->newest_us, 2'500'000);
+  EXPECT_EQ(ParseStanding(Standing(run))->last_step, 3);
   for (const char* step : {"-3", "3.5", "1e300", "18446744073709551615", "\"3\""}) {
     run["summaryMetrics"] = absl::StrCat("{\"_step\":", step, "}");
-    EXPECT_EQ(ParseStanding(answer(run))->last_step, -1) << step;
+    EXPECT_EQ(ParseStanding(Standing(run))->last_step, -1) << step;
   }
   run["summaryMetrics"] = "{";
-  EXPECT_FALSE(ParseStanding(answer(run))->newest_us.has_value());
-  EXPECT_THAT(ParseStanding(answer(nullptr)), StatusIs(absl::StatusCode::kNotFound));
-  run["historyLineCount"] = -1;
-  EXPECT_THAT(ParseStanding(answer(run)), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_FALSE(ParseStanding(Standing(run))->newest_us.has_value());
+}
+
+TEST(StandingTest, WithoutTheRunOrItsLinesIsNoState) {
+  EXPECT_THAT(ParseStanding(Standing(nullptr)), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ParseStanding(R"({"data":{"model":null}})"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ParseStanding("{}"), StatusIs(absl::StatusCode::kInternal));
+  for (const char* const count : {"historyLineCount", "eventsLineCount"}) {
+    json run = Bucket();
+    run[count] = -1;
+    EXPECT_THAT(ParseStanding(Standing(run)), StatusIs(absl::StatusCode::kInternal)) << count;
+    run[count] = nullptr;
+    EXPECT_THAT(ParseStanding(Standing(run)),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("overwrite")))
+        << count;
+    run["wandbConfig"] = "{}";  // made by a sweep, not begun
+    EXPECT_OK(ParseStanding(Standing(run))) << count;
+  }
+}
+
+TEST(StateTest, IsTheServersNameForIt) {
+  EXPECT_THAT(ParseState(R"({"data":{"project":{"run":{"state":"crashed"}}}})"),
+              IsOkAndHolds("crashed"));
+  EXPECT_THAT(ParseState(R"({"data":{"project":{"run":null}}})"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ParseState(R"({"data":{"project":{"run":{}}}})"),
+              StatusIs(absl::StatusCode::kInternal));
 }
 
 }  // namespace

@@ -48,7 +48,13 @@ class HistoryTest : public ::testing::Test {
   }
 
   aggregate::MetricTable table_;
-  History history_{&table_, /*start_us=*/10'000'000, /*max_line_bytes=*/200};
+  static RunClock ClockFrom(int64_t start_us) {
+    model::Run run;
+    run.started_us = start_us;
+    return RunClock(run, {}, 0);
+  }
+
+  History history_{&table_, ClockFrom(10'000'000), /*max_line_bytes=*/200};
   HistoryLines lines_;
   std::set<uint64_t> bare_;
 };

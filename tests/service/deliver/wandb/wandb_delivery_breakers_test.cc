@@ -23,7 +23,7 @@ constexpr char kMadeRun[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d",
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
-constexpr char kNoSuchRun[] = R"({"data":{"project":{"run":null}}})";
+constexpr char kNoSuchRun[] = R"({"data":{"model":{"bucket":null}}})";
 
 // Two runs of one project, and the answers that each gets.
 class WandbDeliveryBreakersTest : public ::testing::Test {
@@ -49,7 +49,7 @@ class WandbDeliveryBreakersTest : public ::testing::Test {
       if (code < 0) return absl::CancelledError("the transport is shut down");
       if (code == 0) return absl::UnavailableError("no connection");
       HttpResponse response = FakeTransport::Code(code);
-      if (absl::StrContains(request.body, "query Run(")) response.body = kNoSuchRun;
+      if (absl::StrContains(request.body, "query RunResumeStatus(")) response.body = kNoSuchRun;
       if (absl::StrContains(request.body, "mutation UpsertBucket")) response.body = kMadeRun;
       response.retry_after = retry_after;
       response.quota_after = quota_after;

@@ -38,11 +38,12 @@ constexpr char kMadeRunOf100Lines[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
-constexpr char kNoRun[] = R"({"data":{"project":{"run":null}}})";
+constexpr char kNoRun[] = R"({"data":{"model":{"bucket":null}}})";
 constexpr char kConfigErrors[] = R"({"errors":[{"message":"config too nested"}],"data":null})";
 
 FakeTransport::Answer Usual(const HttpRequest& request) {
-  if (absl::StrContains(request.body, "query Run(")) return FakeTransport::Code(200, kNoRun);
+  if (absl::StrContains(request.body, "query RunResumeStatus("))
+    return FakeTransport::Code(200, kNoRun);
   return FakeTransport::Code(
       200, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRunOf100Lines : "{}");
 }
@@ -278,7 +279,7 @@ TEST_F(WandbDeliveryTest, ChangedConfigWaitsUnlessRunEnds) {
   now_ += absl::Seconds(6);
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 2u);
-  const json variables = json::parse(transport_.sent()[3].body)["variables"];
+  const json variables = json::parse(transport_.sent()[4].body)["variables"];
   EXPECT_EQ(variables["id"], "s1");
   EXPECT_EQ(variables["entity"], "ee");
   EXPECT_THAT(variables["config"].get<std::string>(), HasSubstr(R"("lr":{"value":0.1})"));
@@ -294,6 +295,7 @@ TEST_F(WandbDeliveryTest, FailedConfigUpdateIsRetried) {
   StepUntilIdle();
   stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   now_ += absl::Seconds(6);
+  transport_.AnswerNext(FakeTransport::Code(200, kNoRun));
   transport_.AnswerNext(FakeTransport::Code(503));
   EXPECT_THAT(StepUntilIdle().delivery.last_error, HasSubstr("HTTP 503"));
   now_ += absl::Seconds(6);
@@ -308,6 +310,7 @@ TEST_F(WandbDeliveryTest, ConfigErrorsDoNotBlockRows) {
   stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
   stored_.Append(3);
   now_ += absl::Seconds(6);
+  transport_.AnswerNext(FakeTransport::Code(200, kNoRun));
   transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
   const StepResult result = StepUntilIdle();
   EXPECT_EQ(result.delivery.last_error, "");

@@ -1,0 +1,159 @@
+// The part of WandbDelivery that describes the run to the server: its texts, its config, and the
+// facts of its program and node.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/json_writer.h"
+#include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+std::string TextIn(const model::Json& object, const char* group, const char* key) {
+  if (!object.is_object() || !object.contains(group) || !object[group].is_object()) return "";
+  const auto found = object[group].find(key);
+  return found != object[group].end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
+  const uint64_t lost_rows = config_reader_.lost_rows();
+  absl::StatusOr<absl::optional<ConfigReader::Config>> config =
+      config_reader_.Read(reader, run_, /*expand_globs=*/!globs_);
+  summary_changed_ |= config_reader_.lost_rows() != lost_rows;
+  RETURN_IF_ERROR(config.status());
+  history_.SetClock(Clock());
+  clock_attempt_ = run_.attempt;
+  if (!config->has_value()) return absl::OkStatus();
+  const bool first = config_document_.is_null();
+  metadata_ = std::move((*config)->metadata);
+  config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
+                                    {.id = WriterId(), .metadata = metadata_});
+  config_.Set(ToJsonText(config_document_),
+              ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
+  const auto sent = cursor_.sent_texts.find(kConfigText);
+  if (first && sent != cursor_.sent_texts.end() && sent->second == Digest(config_.text())) {
+    config_.Restore();
+  }
+  for (const aggregate::SummaryValue& value : (*config)->summary) {
+    history_.summary().Set(value);
+    summary_changed_ = true;
+  }
+  return absl::OkStatus();
+}
+
+// The same for every process that delivers this run from this node.
+std::string WandbDelivery::WriterId() const {
+  const std::vector<model::Stream>& streams = config_reader_.streams();
+  return Digest(absl::StrCat(run_.project, "\n", run_.run_id, "\n",
+                             streams.empty() ? "" : streams.front().identity.node));
+}
+
+Upsert WandbDelivery::Description() const {
+  const model::RunSettings& settings = run_.settings;
+  Upsert upsert;
+  upsert.display_name = run_.name;
+  upsert.group = settings.group;
+  upsert.job_type = settings.job_type;
+  upsert.notes = settings.notes;
+  upsert.host = settings.host;
+  upsert.program = settings.program;
+  upsert.commit = TextIn(metadata_, "git", "commit");
+  upsert.repo = TextIn(metadata_, "git", "remote");
+  upsert.tags = settings.tags;
+  return upsert;
+}
+
+// Whether the server has everything that describes the run.
+bool WandbDelivery::IsDescribed() const {
+  bool sent = config_.IsSent();
+  Description().VisitTexts([&](const char* name, std::string* text) {
+    const auto found = cursor_.sent_texts.find(name);
+    const bool same = found != cursor_.sent_texts.end() && found->second == Digest(*text);
+    sent &= text->empty() || same;
+  });
+  return sent;
+}
+
+absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
+  const bool created = cursor_.created();
+  Upsert upsert = Description();
+  upsert.storage_id = cursor_.storage_id;
+  upsert.run_id = created ? cursor_.run_id : run_.run_id;
+  upsert.entity = created ? cursor_.entity : run_.settings.entity;
+  upsert.project = created ? cursor_.project : run_.project;
+  // A text is sent once, so that what a person changes at the server stays. The same holds for the
+  // texts of a run that another program has begun.
+  const bool taken_over = !created && server_run_.started;
+  upserted_texts_.clear();
+  upsert.VisitTexts([&](const absl::string_view name, std::string* text) {
+    if (text->empty()) return;
+    std::string digest = Digest(*text);
+    const auto sent = cursor_.sent_texts.find(std::string(name));
+    const bool is_there = sent != cursor_.sent_texts.end() && sent->second == digest;
+    const bool theirs = taken_over && ((name == "name" && !server_run_.display_name.empty()) ||
+                                       (name == "notes" && server_run_.has_notes) ||
+                                       (name == "tags" && server_run_.has_tags));
+    if (is_there || theirs) text->clear();
+    upserted_texts_[std::string(name)] = std::move(digest);
+  });
+  upsert.config = config_.ToSend(created);
+  const bool whole = upsert.config == config_.text();
+  if (whole && server_run_.config.is_object() && !server_run_.config.empty()) {
+    upsert.config =
+        ToJsonText(MergeConfig(config_document_, server_run_.config, cursor_.sent_config));
+  }
+  if (whole) upserted_texts_[kConfigText] = Digest(config_.text());
+  return OnUpserted(Post(Endpoint::kGraphql, UpsertBody(upsert)), now);
+}
+
+absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,
+                                         absl::Time now) {
+  const Outcome outcome = Classify(answer);
+  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    return UpsertRefused(answer, now);
+  }
+  if (outcome != Outcome::kAccepted)
+    return Failed(outcome, "create or update the run", answer, now);
+  absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
+  // The code of such an answer is 200 too.
+  if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
+  if (!upserted.ok()) return BlockedByAnswer(upserted.status(), answer, now);
+
+  if (!cursor_.created()) {
+    cursor_.storage_id = std::move(upserted->storage_id);
+    cursor_.entity = std::move(upserted->entity);
+    cursor_.project = std::move(upserted->project);
+    cursor_.run_id = std::move(upserted->run_id);
+    cursor_.display_name = std::move(upserted->display_name);
+    cursor_.base_offset = upserted->history_lines;
+  }
+  for (auto& [name, digest] : upserted_texts_) cursor_.sent_texts[name] = std::move(digest);
+  if (upserted_texts_.count(kConfigText) > 0) cursor_.sent_config = DigestsOf(config_document_);
+  if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
+    AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
+  }
+  last_request_ = now;
+  delivery_.last_error.clear();
+  SettleItems();
+  OnSuccess();
+  return absl::ZeroDuration();
+}
+
+// The server has, or has refused, a config and a summary with all items that were read.
+void WandbDelivery::SettleItems() {
+  if (cursor_.continued || !config_.IsSent() || summary_changed_ || hold_summary_) return;
+  delivery_.delivered_items = std::max(delivery_.delivered_items, config_reader_.items());
+}
+
+absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
+                                            absl::Time now) {
+  if (config_.OnRefused(Explain(answer))) return absl::ZeroDuration();
+  return Failed(Outcome::kBlocked, "create or update the run", answer, now);
+}
+
+}  // namespace ranklog::deliver::wandb
