@@ -3,6 +3,7 @@
 #include <httplib.h>
 
 #include <climits>
+#include <list>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
 #include "tests/support/wandb_dump.h"
+#include "tests/support/wandb_public_api.h"
 
 namespace ranklog::testing {
 namespace {
@@ -27,14 +29,45 @@ using nlohmann::json;
 constexpr char kJson[] = "application/json; charset=utf-8";
 constexpr char kBytes[] = "application/octet-stream";
 
-json Parse(const std::string& text) {
-  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+std::string OperationIn(const std::string& body) {
+  const json request = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const std::string named = TextOf(request, "operationName");
+  return named.empty() ? OperationOf(TextOf(request, "query")) : named;
 }
+
+// A thread for each connection. httplib's own queue has eight threads, and an idle connection keeps
+// one for five seconds. The SDK opens about six connections for each run.
+class Threads : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> serve) override {
+    threads_.remove_if([](Thread& thread) { return thread.Ended(); });
+    threads_.emplace_back(std::move(serve));
+  }
+  void shutdown() override { threads_.clear(); }
+
+ private:
+  class Thread {
+   public:
+    explicit Thread(std::function<void()> serve)
+        : thread_([this, serve = std::move(serve)] {
+            serve();
+            ended_.Notify();
+          }) {}
+    ~Thread() { thread_.join(); }
+    bool Ended() const { return ended_.HasBeenNotified(); }
+
+   private:
+    absl::Notification ended_;
+    std::thread thread_;
+  };
+  std::list<Thread> threads_;  // only used by the thread that accepts connections
+};
 
 struct Reply {
   int code = 200;
   std::string body = "out of order";
   const char* type = kJson;
+  std::string etag = "";
 };
 
 Reply ReplyOf(const WandbServer::Answer& answer) {
@@ -42,7 +75,7 @@ Reply ReplyOf(const WandbServer::Answer& answer) {
 }
 
 Reply ReplyOf(const WandbServer::StorageAnswer& answer) {
-  return {.code = answer.code, .body = answer.body, .type = kBytes};
+  return {.code = answer.code, .body = answer.body, .type = kBytes, .etag = answer.etag};
 }
 
 WandbServer::StorageRequest StorageRequestOf(const httplib::Request& request) {
@@ -52,6 +85,12 @@ WandbServer::StorageRequest StorageRequestOf(const httplib::Request& request) {
     storage.headers[absl::AsciiStrToLower(name)] = value;
   }
   return storage;
+}
+
+// The client id, if the client is in shared mode.
+std::string WriterOf(const httplib::Request& request) {
+  if (request.get_header_value("X-WANDB-USE-ASYNC-FILESTREAM") != "true") return "";
+  return request.get_header_value("X-WANDB-ASYNC-CLIENT-ID");
 }
 
 // The error page of a proxy that repeats the whole request.
@@ -97,19 +136,20 @@ FakeWandb::FakeWandb(int port, const std::string& address) : state_(std::make_un
   State& state = *state_;
   state.server.set_keep_alive_max_count(1 << 20);
   state.server.set_tcp_nodelay(true);
+  state.server.new_task_queue = [] { return new Threads; };
   state.server.Post(
       "/graphql", [&state](const httplib::Request& request, httplib::Response& response) {
         state.Serve(request, response, Fault::On::kGraphql,
                     [&](WandbServer& wandb) { return ReplyOf(wandb.Graphql(request.body)); });
       });
-  state.server.Post(R"(/files/([^/]+)/([^/]+)/([^/]+)/file_stream)",
-                    [&state](const httplib::Request& request, httplib::Response& response) {
-                      state.Serve(
-                          request, response, Fault::On::kFileStream, [&](WandbServer& wandb) {
-                            return ReplyOf(wandb.FileStream(request.matches[1], request.matches[2],
-                                                            request.matches[3], request.body));
-                          });
-                    });
+  state.server.Post(
+      R"(/files/([^/]+)/([^/]+)/([^/]+)/file_stream)",
+      [&state](const httplib::Request& request, httplib::Response& response) {
+        state.Serve(request, response, Fault::On::kFileStream, [&](WandbServer& wandb) {
+          return ReplyOf(wandb.FileStream(request.matches[1], request.matches[2],
+                                          request.matches[3], request.body, WriterOf(request)));
+        });
+      });
   state.server.Put(R"(/storage/.*)",
                    [&state](const httplib::Request& request, httplib::Response& response) {
                      state.Serve(request, response, Fault::On::kStorage, [&](WandbServer& wandb) {
@@ -247,7 +287,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
   {
     const absl::MutexLock lock(&mutex);
     requests.push_back({.path = request.path,
-                        .operation = storage ? "" : TextOf(Parse(request.body), "operationName"),
+                        .operation = storage ? "" : OperationIn(request.body),
                         .body = request.body,
                         .authorization = request.get_header_value("Authorization"),
                         .user_agent = request.get_header_value("User-Agent"),
@@ -276,6 +316,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     if (!faulty || fault.act) {
       reply = handler(*wandb);
       requests[index].code = response.status = reply.code;
+      if (!reply.etag.empty()) response.set_header("ETag", reply.etag);
     }
   }
   if (faulty) {

@@ -24,9 +24,32 @@ json Bytes(const std::string& bytes) {
   return {{"base64", absl::Base64Escape(bytes)}};
 }
 
-json DumpOfRun(const WandbServer::Run& run) {
+json DumpOfArtifact(const WandbArtifacts::Artifact& artifact) {
+  json files = json::object();
+  for (const auto& [name, bytes] : artifact.files) files[name] = Bytes(bytes);
+  return {{"type", artifact.type},
+          {"name", artifact.collection},
+          {"version", artifact.version},
+          {"digest", artifact.digest},
+          {"description", artifact.description},
+          {"metadata", artifact.metadata},
+          {"history_step", artifact.history_step},
+          {"aliases", artifact.aliases},
+          {"tags", artifact.tags},
+          {"committed", artifact.committed},
+          {"manifest", json::parse(artifact.manifest, nullptr, /*allow_exceptions=*/false)},
+          {"files", std::move(files)}};
+}
+
+json DumpOfRun(const WandbServer& server, const WandbServer::Run& run) {
   json files = json::object();
   for (const auto& [name, bytes] : run.files) files[name] = Bytes(bytes);
+  json artifacts = json::array();
+  json used = json::array();
+  for (const auto& [id, artifact] : server.artifacts().all()) {
+    if (artifact.runs.count(run.run_id) > 0) artifacts.push_back(DumpOfArtifact(artifact));
+    if (artifact.used_by.count(run.run_id) > 0) used.push_back(artifact.collection);
+  }
   return {{"entity", run.entity},
           {"project", run.project},
           {"variables", run.variables},
@@ -38,6 +61,9 @@ json DumpOfRun(const WandbServer::Run& run) {
           {"summary", ParseExtendedJson(run.summary)},
           {"files", std::move(files)},
           {"uploaded", run.uploaded},
+          {"artifacts", std::move(artifacts)},
+          {"used_artifacts", std::move(used)},
+          {"alerts", run.alerts},
           {"stopped", run.stopped},
           {"complete", run.complete},
           {"exit_code", run.exit_code},
@@ -51,7 +77,7 @@ json DumpOfRun(const WandbServer::Run& run) {
 
 json DumpOf(const WandbServer& server) {
   json runs = json::object();
-  for (const auto& [id, run] : server.runs()) runs[id] = DumpOfRun(run);
+  for (const auto& [id, run] : server.runs()) runs[id] = DumpOfRun(server, run);
   return {{"runs", std::move(runs)}, {"errors", server.errors()}};
 }
 

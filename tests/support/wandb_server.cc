@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,12 @@ std::string TextOf(const json& object, const std::string& key) {
   return object[key].get<std::string>();
 }
 
+WandbServer::WandbServer(std::string storage_url)
+    : storage_url_(std::move(storage_url)),
+      artifacts_([this](const std::string& kind, const std::string& owner,
+                        const std::string& name) { return StorageUrl(kind, owner, name); },
+                 [this](const std::string& error) { errors_.push_back(error); }) {}
+
 WandbServer::Run& WandbServer::RunOf(const std::string& run_id) {
   Run& run = runs_[run_id];
   run.run_id = run_id;
@@ -48,14 +55,25 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   const json body = Parse(text);
   std::string operation = TextOf(body, "operationName");
   if (operation.empty()) operation = OperationOf(TextOf(body, "query"));
-  const json variables =
-      body.is_object() ? body.value("variables", json::object()) : json::object();
+  json variables = body.is_object() ? body.value("variables", json()) : json();
+  if (!variables.is_object()) variables = json::object();
   if (operation == "UpsertBucket") return Upsert(TextOf(body, "query"), variables);
   if (operation == "CreateRunFiles") return CreateRunFiles(variables);
   if (operation == "RunResumeStatus") return ResumeStatus(variables);
+  if (operation == "RewindRun") return RewindRun(variables);
   if (operation == "StopRun") return StopRun(variables);
-  if (IsPublicApi(operation)) return {200, AnswerPublicApi(operation, variables, runs_)};
-  if (operation == "Viewer" || operation == "GetDefaultEntity") {
+  if (operation == "NotifyScriptableRunAlert") return Alert(variables);
+  if (operation == "MarkRunFilesUploaded") return MarkRunFilesUploaded(variables);
+  if (WandbArtifacts::Knows(operation)) return {200, artifacts_.Answer(operation, variables)};
+  if (IsPublicApi(operation)) {
+    const auto url = [this](const std::string& run, const std::string& file) {
+      return StorageUrl("run", run, file);
+    };
+    return {200, AnswerPublicApi(operation, variables, runs_, url)};
+  }
+  if (operation == "OrganizationCoreWeaveOrganizationID")
+    return {200, {{"data", {{"entity", {}}}}}};
+  if (operation == "Viewer" || operation == "GetDefaultEntity" || operation == "GetViewer") {
     return {200,
             {{"data",
               {{"viewer",
@@ -74,6 +92,14 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   return {404, {{"errors", {{{"message", absl::StrCat("unknown operation ", operation)}}}}}};
 }
 
+// A run of this storage id; null if there is none.
+WandbServer::Run* WandbServer::Stored(const std::string& storage_id) {
+  for (auto& [id, run] : runs_) {
+    if (run.storage_id == storage_id && !storage_id.empty()) return &run;
+  }
+  return nullptr;
+}
+
 WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& variables) {
   const std::string config = TextOf(variables, "config");
   if (refuses_config_ && refuses_config_(config)) {
@@ -81,36 +107,45 @@ WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& va
   }
   const size_t selection = std::min(query.size(), query.rfind("bucket"));
   const bool asks_for_config = absl::StrContains(query.substr(selection), "config");
-  const std::string run_id = TextOf(variables, "name");
+  const Run* const stored = Stored(TextOf(variables, "id"));
+  std::string run_id = TextOf(variables, "name");
+  if (run_id.empty() && stored != nullptr) run_id = stored->run_id;
+  if (!TextOf(variables, "id").empty() && (stored == nullptr || stored->run_id != run_id)) {
+    errors_.push_back(absl::StrCat(run_id, ": upserted with the storage id of another run"));
+  }
   const bool inserted = runs_.count(run_id) == 0;
   Run& run = RunOf(run_id);
   run.entity = TextOf(variables, "entity").empty() ? kEntity : TextOf(variables, "entity");
   run.project = TextOf(variables, "project");
   for (const auto& [name, value] : variables.items()) {
-    if (!value.is_null() || !run.variables.contains(name)) run.variables[name] = value;
+    // The public API has another name for it.
+    const std::string known = name == "display_name" ? "displayName" : name;
+    if (!value.is_null() || !run.variables.contains(known)) run.variables[known] = value;
   }
   if (!config.empty()) run.config = config;
   run.silent = false;
   run.complete = false;  // a client that creates a run that has ended continues it
   ++run.upserts;
-  const int64_t lines = run.existing_lines + static_cast<int64_t>(run.history.size());
-  const std::string shown = TextOf(run.variables, "displayName");
+  json bucket = Bucket(run);
+  if (!asks_for_config) bucket["config"] = nullptr;
   return {200,
-          {{"data",
-            {{"upsertBucket",
-              {{"bucket",
-                {{"id", run.storage_id},
-                 {"name", run.run_id},
-                 {"displayName", shown.empty() ? "quiet-fake-1" : shown},
-                 {"description", nullptr},
-                 {"config", asks_for_config ? json(run.config) : json()},
-                 {"sweepName", nullptr},
-                 {"historyLineCount", lines},
-                 {"project",
-                  {{"id", "project-1"},
-                   {"name", run.project},
-                   {"entity", {{"id", "entity-1"}, {"name", run.entity}}}}}}},
-               {"inserted", inserted}}}}}}};
+          {{"data", {{"upsertBucket", {{"bucket", std::move(bucket)}, {"inserted", inserted}}}}}}};
+}
+
+json WandbServer::Bucket(const Run& run) {
+  const std::string shown = TextOf(run.variables, "displayName");
+  json bucket = {
+      {"id", run.storage_id},
+      {"name", run.run_id},
+      {"displayName", shown.empty() ? "quiet-fake-1" : shown},
+      {"description", nullptr},
+      {"config", run.config},
+      {"sweepName", nullptr},
+      {"historyLineCount", run.existing_lines + static_cast<int64_t>(run.history.size())}};
+  bucket["project"] = {{"id", "project-1"},
+                       {"name", run.project},
+                       {"entity", {{"id", "entity-1"}, {"name", run.entity}}}};
+  return bucket;
 }
 
 WandbServer::Answer WandbServer::ResumeStatus(const json& variables) const {
@@ -150,150 +185,44 @@ WandbServer::Answer WandbServer::ResumeStatus(const json& variables) const {
   return {200, {{"data", {{"model", std::move(model)}}}}};
 }
 
-WandbServer::Answer WandbServer::StopRun(const json& variables) {
-  bool success = false;
-  for (auto& [id, run] : runs_) {
-    if (run.storage_id != TextOf(variables, "id")) continue;
-    run.stopped = success = true;
-  }
-  return {200, {{"data", {{"stopRun", {{"success", success}}}}}}};
-}
-
-bool WandbServer::Refuses(const json& files) const {
-  if (!refuses_line_) return false;
-  for (const auto& [name, chunk] : files.items()) {
-    for (const json& line : chunk.value("content", json::array())) {
-      if (refuses_line_(line.get<std::string>())) return true;
-    }
-  }
-  return false;
-}
-
-WandbServer::Answer WandbServer::FileStream(const std::string& entity, const std::string& project,
-                                            const std::string& run_id, const std::string& text) {
-  const auto refuse = [](const std::string& why) -> Answer { return {400, {{"error", why}}}; };
-  const json body = Parse(text);
-  if (!body.is_object()) {
-    errors_.push_back("file_stream: the body is no JSON object");
-    return refuse("no JSON");
-  }
-  const auto found = runs_.find(run_id);
-  if (found == runs_.end()) {
-    return {404, {{"error", "no such run"}}};
+// Removes the rows after a step. The client then writes events and console lines from the first one
+// on.
+WandbServer::Answer WandbServer::RewindRun(const json& variables) {
+  const auto found = runs_.find(TextOf(variables, "runName"));
+  if (found == runs_.end() || TextOf(variables, "metricName") != "_step") {
+    return {200, {{"errors", {{{"message", "cannot rewind this"}}}}, {"data", nullptr}}};
   }
   Run& run = found->second;
-  if (entity != run.entity || project != run.project) {
-    errors_.push_back(
-        absl::StrCat(run_id, ": posted under another entity or project: ", entity, "/", project));
+  const double last = variables.value("metricValue", 0.0);
+  while (!run.history.empty()) {
+    const json row = ParseExtendedJson(run.history.back());
+    if (row.value("_step", int64_t{0}) <= last) break;
+    run.history.pop_back();
   }
-  if (run.complete && body.empty())
-    errors_.push_back(absl::StrCat(run_id, ": a heartbeat after the end"));
-  const json files = body.value("files", json::object());
-  if (Refuses(files)) return refuse("a line is not valid");
-  if (files.contains("wandb-history.jsonl") && !WriteHistory(run, files["wandb-history.jsonl"])) {
-    return refuse("a gap");
-  }
-  if (files.contains("wandb-events.jsonl") && !WriteEvents(run, files["wandb-events.jsonl"])) {
-    return refuse("a gap");
-  }
-  if (files.contains("wandb-summary.json"))
-    run.summary = files["wandb-summary.json"]["content"].back();
-  if (files.contains("output.log")) WriteConsole(run, files["output.log"]);
-  ConfirmFiles(run, body.value("uploaded", json::array()));
-  if (body.empty()) ++run.heartbeats;
-  run.silent = false;
-  run.complete = body.value("complete", false);
-  if (run.complete) {
-    run.exit_code = body.value("exitcode", -1);
-    CheckEnd(run);
-  }
-  json answer = {{"exitcode", nullptr}, {"limits", json::object()}};
-  if (run.stopped) answer["stopped"] = true;
-  return {200, std::move(answer)};
+  run.events.clear();
+  run.console.clear();
+  return {200, {{"data", {{"rewindRun", {{"rewoundRun", Bucket(run)}}}}}}};
 }
 
-bool WandbServer::WriteHistory(Run& run, const json& chunk) {
-  const int64_t offset = chunk.value("offset", int64_t{-1}) - run.existing_lines;
-  if (offset < 0 || offset > static_cast<int64_t>(run.history.size())) {
-    errors_.push_back(absl::StrCat(run.run_id, ": a post at line ", offset + run.existing_lines,
-                                   " where ", run.existing_lines, " to ",
-                                   run.existing_lines + run.history.size(), " fit"));
-    return false;
-  }
-  size_t at = static_cast<size_t>(offset);
-  for (const json& content : chunk["content"]) {
-    const std::string line = content.get<std::string>();
-    if (at == run.history.size()) {
-      run.history.push_back(line);
-    } else if (run.history[at] == line) {
-      ++run.repeated_lines;
-    } else {
-      errors_.push_back(
-          absl::StrCat(run.run_id, ": line ", at, " was ", run.history[at], " and became ", line));
-      run.history[at] = line;
-    }
-    const bool follows = !several_stores_ || at > static_cast<size_t>(offset);
-    CheckSteps(run, at++, follows);
-  }
-  return true;
+WandbServer::Answer WandbServer::StopRun(const json& variables) {
+  Run* const run = Stored(TextOf(variables, "id"));
+  if (run != nullptr) run->stopped = true;
+  return {200, {{"data", {{"stopRun", {{"success", run != nullptr}}}}}}};
 }
 
-bool WandbServer::WriteEvents(Run& run, const json& chunk) {
-  const int64_t offset = chunk.value("offset", int64_t{-1});
-  if (offset < 0 || offset > static_cast<int64_t>(run.events.size())) {
-    errors_.push_back(absl::StrCat(run.run_id, ": a post at event ", offset, " where 0 to ",
-                                   run.events.size(), " fit"));
-    return false;
+WandbServer::Answer WandbServer::Alert(const json& variables) {
+  const auto found = runs_.find(TextOf(variables, "runName"));
+  const std::string severity = TextOf(variables, "severity");
+  const bool valid = found != runs_.end() && !TextOf(variables, "title").empty() &&
+                     (severity == "INFO" || severity == "WARN" || severity == "ERROR");
+  if (valid) {
+    json alert = {{"waitDuration", variables.value("waitDuration", json())}};
+    for (const char* key : {"title", "text", "severity"}) alert[key] = variables.value(key, json());
+    found->second.alerts.push_back(std::move(alert));
+  } else {
+    errors_.push_back(absl::StrCat("an alert that is not valid: ", variables.dump()));
   }
-  size_t at = static_cast<size_t>(offset);
-  for (const json& content : chunk["content"]) {
-    const std::string line = content.get<std::string>();
-    if (at == run.events.size()) {
-      run.events.push_back(line);
-    } else if (run.events[at] == line) {
-      ++run.repeated_events;
-    } else {
-      errors_.push_back(
-          absl::StrCat(run.run_id, ": event ", at, " was ", run.events[at], " and became ", line));
-      run.events[at] = line;
-    }
-    const json row = ParseExtendedJson(line);
-    if (!row.is_object() || row.value("_wandb", json()) != true || !row.contains("_timestamp") ||
-        !row.contains("_runtime")) {
-      errors_.push_back(absl::StrCat(run.run_id, ": event ", at, " is not one: ", line));
-    }
-    ++at;
-  }
-  return true;
-}
-
-// Lines may be written again with other text: a progress bar changes its line. Lines may be left
-// out: an empty line has no text to write.
-void WandbServer::WriteConsole(Run& run, const json& chunk) {
-  const int64_t offset = chunk.value("offset", int64_t{-1});
-  if (offset < 0) {
-    errors_.push_back(absl::StrCat(run.run_id, ": output.log without an offset"));
-    return;
-  }
-  size_t at = static_cast<size_t>(offset);
-  for (const json& line : chunk["content"]) {
-    if (at >= run.console.size()) run.console.resize(at + 1);
-    run.console[at++] = line.get<std::string>();
-  }
-}
-
-void WandbServer::CheckSteps(const Run& run, size_t line, bool follows) {
-  const json row = ParseExtendedJson(run.history[line]);
-  if (!row.is_object() || !row.contains("_step") || !row["_step"].is_number_integer()) {
-    errors_.push_back(
-        absl::StrCat(run.run_id, ": line ", line, " has no whole _step: ", run.history[line]));
-    return;
-  }
-  if (line == 0 || !follows) return;
-  const json before = ParseExtendedJson(run.history[line - 1]);
-  if (before.is_object() && before.contains("_step") && before["_step"] >= row["_step"]) {
-    errors_.push_back(absl::StrCat(run.run_id, ": the _step of line ", line, " does not grow"));
-  }
+  return {200, {{"data", {{"notifyScriptableRunAlert", {{"success", valid}}}}}}};
 }
 
 json ParseExtendedJson(const std::string& text) {

@@ -14,11 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/wandb_artifacts.h"
+
 namespace ranklog::testing {
 
 // Not thread-safe.
 class WandbServer {
  public:
+  struct Writer {  // of one file of a run in shared mode
+    int64_t first = 0;
+    std::vector<std::string> lines;
+  };
   struct Run {
     std::string storage_id;
     std::string entity;
@@ -35,6 +41,8 @@ class WandbServer {
     std::map<std::string, std::string> files;  // bytes by name, as last uploaded
     std::set<std::string> uploaded;            // files that a post confirmed
     std::set<std::string> awaited;             // files with an upload URL, but without bytes
+    std::vector<nlohmann::json> alerts;
+    std::map<std::string, Writer> writers;  // by client id and file; only in shared mode
     bool stopped = false;  // a person asked the run to stop; answers to posts say so
     bool complete = false;
     bool silent = false;  // no heartbeat for so long that it counts as crashed; set from outside
@@ -56,14 +64,17 @@ class WandbServer {
   struct StorageAnswer {
     int code = 200;
     std::string body;
+    std::string etag;
   };
 
   // Upload and download URLs of files begin with `storage_url`.
-  explicit WandbServer(std::string storage_url) : storage_url_(std::move(storage_url)) {}
+  explicit WandbServer(std::string storage_url);
 
   Answer Graphql(const std::string& body);
+  // `writer`: the client id, if the client is in shared mode.
   Answer FileStream(const std::string& entity, const std::string& project,
-                    const std::string& run_id, const std::string& body);
+                    const std::string& run_id, const std::string& body,
+                    const std::string& writer = "");
   // The object store behind the URLs that GraphQL() returned. Refuses requests that a real one
   // refuses: without the query or the upload headers, with W&B credentials, or in chunks.
   StorageAnswer Put(const StorageRequest& request);
@@ -85,19 +96,27 @@ class WandbServer {
   void ExpectSeveralStores() { several_stores_ = true; }
 
   const std::map<std::string, Run>& runs() const { return runs_; }
+  const WandbArtifacts& artifacts() const { return artifacts_; }
   const std::vector<std::string>& errors() const { return errors_; }
   Run& RunOf(const std::string& run_id);  // creates it if needed
 
  private:
   Answer Upsert(const std::string& query, const nlohmann::json& variables);
   Answer ResumeStatus(const nlohmann::json& variables) const;
+  Answer RewindRun(const nlohmann::json& variables);
+  Answer Alert(const nlohmann::json& variables);
   Answer CreateRunFiles(const nlohmann::json& variables);
-  // A URL of the object store for a file. `kind`: "run".
+  Answer MarkRunFilesUploaded(const nlohmann::json& variables);
+  Run* Stored(const std::string& storage_id);
+  static nlohmann::json Bucket(const Run& run);
+  // A URL of the object store. `kind`: "run", or a kind of WandbArtifacts.
   std::string StorageUrl(const std::string& kind, const std::string& owner,
                          const std::string& name) const;
   Answer StopRun(const nlohmann::json& variables);
   bool Refuses(const nlohmann::json& files) const;
   bool WriteHistory(Run& run, const nlohmann::json& chunk);
+  bool WriteShared(Run& run, const std::string& writer, const char* file,
+                   const nlohmann::json& chunk);
   bool WriteEvents(Run& run, const nlohmann::json& chunk);
   void WriteConsole(Run& run, const nlohmann::json& chunk);
   void ConfirmFiles(Run& run, const nlohmann::json& names);
@@ -106,6 +125,7 @@ class WandbServer {
 
   const std::string storage_url_;
   std::map<std::string, Run> runs_;
+  WandbArtifacts artifacts_;
   std::vector<std::string> errors_;
   std::set<std::string> features_;
   std::function<bool(const std::string&)> refuses_line_;

@@ -1,7 +1,9 @@
 // The part of WandbServer that keeps the files of runs.
 
+#include <cctype>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -12,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// A path is /storage/run/RUN/NAME, with both percent-encoded, so a name has no slash.
+// A path is /storage/KIND/OWNER/NAME. The last two are percent-encoded, so a name has no slash.
 constexpr char kQuery[] = "signature=fake";
 constexpr char kUploadHeader[] = "x-fake-upload";
 
@@ -91,32 +93,55 @@ WandbServer::Answer WandbServer::CreateRunFiles(const json& variables) {
                {"files", std::move(files)}}}}}}};
 }
 
+// The files are in the store, and no post follows that could confirm them.
+WandbServer::Answer WandbServer::MarkRunFilesUploaded(const json& variables) {
+  const auto found = runs_.find(TextOf(variables, "run"));
+  const bool success = found != runs_.end();
+  if (success) ConfirmFiles(found->second, variables.value("files", json::array()));
+  return {200, {{"data", {{"markRunFilesUploaded", {{"success", success}}}}}}};
+}
+
 WandbServer::StorageAnswer WandbServer::Put(const StorageRequest& request) {
   const Object object = ObjectOf(request.target);
   const auto refuse = [&](const std::string& why) -> StorageAnswer {
     errors_.push_back(absl::StrCat("upload of ", request.target, ": ", why));
-    return {403, why};
+    return {403, why, ""};
   };
   if (!object.signed_url) return refuse("no signature in the query");
   if (request.headers.count("authorization") > 0) return refuse("credentials beside a signature");
   if (request.headers.count("transfer-encoding") > 0) return refuse("no Content-Length");
-  if (request.headers.count(kUploadHeader) == 0) return refuse("the upload headers are missing");
-  const auto run = runs_.find(object.owner);
-  if (object.kind != "run" || run == runs_.end()) return refuse("nothing was to be uploaded here");
-  if (run->second.awaited.erase(object.name) == 0 && run->second.files.count(object.name) == 0) {
-    return refuse("nothing was to be uploaded here");
+  const std::string md5 = Md5Base64(request.body);
+  if (object.kind == "part") {  // has no upload headers of its own
+    const auto given = request.headers.find("content-md5");
+    if (given == request.headers.end() || given->second != md5) return refuse("no Content-MD5");
+  } else if (request.headers.count(kUploadHeader) == 0) {
+    return refuse("the upload headers are missing");
   }
-  run->second.files[object.name] = request.body;
-  return {};
+  bool expected = false;
+  if (object.kind != "run") {
+    expected = artifacts_.Put(object.kind, object.owner, object.name, request.body);
+  } else if (const auto run = runs_.find(object.owner); run != runs_.end()) {
+    expected =
+        run->second.awaited.erase(object.name) > 0 || run->second.files.count(object.name) > 0;
+    if (expected) run->second.files[object.name] = request.body;
+  }
+  if (!expected) return refuse("nothing was to be uploaded here");
+  std::string tag;
+  absl::Base64Unescape(md5, &tag);
+  return {200, "", absl::StrCat("\"", absl::BytesToHexString(tag), "\"")};
 }
 
 WandbServer::StorageAnswer WandbServer::Get(const std::string& target) const {
   const Object object = ObjectOf(target);
-  const auto run = runs_.find(object.owner);
-  if (!object.signed_url || object.kind != "run" || run == runs_.end()) return {404, ""};
-  const auto file = run->second.files.find(object.name);
-  if (file == run->second.files.end()) return {404, ""};
-  return {200, file->second};
+  if (!object.signed_url) return {403, "", ""};
+  const std::string* bytes = nullptr;
+  if (object.kind != "run") {
+    bytes = artifacts_.Get(object.kind, object.owner, object.name);
+  } else if (const auto run = runs_.find(object.owner); run != runs_.end()) {
+    const auto file = run->second.files.find(object.name);
+    if (file != run->second.files.end()) bytes = &file->second;
+  }
+  return bytes == nullptr ? StorageAnswer{404, "", ""} : StorageAnswer{200, *bytes, ""};
 }
 
 void WandbServer::ConfirmFiles(Run& run, const json& names) {
@@ -135,6 +160,11 @@ void WandbServer::CheckEnd(const Run& run) {
   for (const auto& [name, bytes] : run.files) {
     if (run.uploaded.count(name) > 0) continue;
     errors_.push_back(absl::StrCat(run.run_id, ": complete, but nobody confirmed ", name));
+  }
+  for (const WandbArtifacts::Artifact* artifact : artifacts_.LoggedBy(run.run_id)) {
+    if (artifact->committed) continue;
+    errors_.push_back(
+        absl::StrCat(run.run_id, ": complete before the artifact ", artifact->collection));
   }
 }
 

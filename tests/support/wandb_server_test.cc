@@ -228,6 +228,175 @@ TEST_F(WandbServerTest, NoticesAFileThatNobodyConfirmed) {
   ExpectError("nobody confirmed f");
 }
 
+TEST_F(WandbServerTest, RewindingRemovesTheLaterRows) {
+  Upsert();
+  Post(Lines("wandb-history.jsonl", 0, {R"({"_step":0})", R"({"_step":1})", R"({"_step":2})"}));
+  const json run =
+      Ask("RewindRun", {{"runName", "r"}, {"metricName", "_step"}, {"metricValue", 1}});
+  EXPECT_EQ(run["rewindRun"]["rewoundRun"]["historyLineCount"], 2);
+}
+
+TEST_F(WandbServerTest, ThePublicApiUpdatesARunByItsStorageId) {
+  Upsert({{"displayName", "one"}});
+  Ask("UpsertBucket", {{"id", run().storage_id}, {"display_name", "two"}, {"tags", {"b"}}});
+  EXPECT_EQ(run().variables["displayName"], "two");
+  EXPECT_EQ(run().variables["tags"], json({"b"}));
+  EXPECT_EQ(server_.runs().size(), 1);
+}
+
+TEST_F(WandbServerTest, NoticesAnUpsertWithTheStorageIdOfAnotherRun) {
+  Upsert({{"id", "storage-9"}});
+  ExpectError("storage id of another run");
+}
+
+TEST_F(WandbServerTest, KeepsAlerts) {
+  Upsert();
+  Ask("NotifyScriptableRunAlert",
+      {{"runName", "r"}, {"title", "t"}, {"text", "x"}, {"severity", "WARN"}});
+  EXPECT_THAT(run().alerts,
+              ElementsAre(json{
+                  {"title", "t"}, {"text", "x"}, {"severity", "WARN"}, {"waitDuration", nullptr}}));
+  Ask("NotifyScriptableRunAlert", {{"runName", "r"}, {"title", "t"}, {"severity", "BAD"}});
+  ExpectError("an alert that is not valid");
+}
+
+TEST_F(WandbServerTest, WritersInSharedModeCountTheirOwnLines) {
+  Upsert();
+  const auto post = [&](const char* writer, int offset, const char* row) {
+    const json body = Lines("wandb-history.jsonl", offset, {row});
+    return server_.FileStream("fake-team", "p", "r", body.dump(), writer).code;
+  };
+  EXPECT_EQ(post("a", 0, R"({"x":1})"), 200);
+  EXPECT_EQ(post("b", 1, R"({"x":2,"_step":0})"), 200) << "it was told of one line";
+  EXPECT_EQ(post("a", 1, R"({"x":NaN})"), 200);
+  EXPECT_THAT(run().history, ElementsAre(R"({"_step":0,"x":1})", R"({"_step":1,"x":2})",
+                                         R"({"x":NaN,"_step":2})"));
+  EXPECT_EQ(post("b", 3, R"({"x":3})"), 400);
+  ExpectError("b left a gap");
+}
+
+class WandbArtifactsTest : public WandbServerTest {
+ protected:
+  static constexpr char kHello[] = "sZRqySSS0jR8YjW00mERhA==";           // MD5 of "hello\n"
+  static constexpr char kDigest[] = "df2baf4982f9ccdd99de4a5a8b016e45";  // of a.txt with that
+
+  WandbArtifactsTest() { Upsert(); }
+
+  json Create(const std::string& digest = kDigest) {
+    return Ask("CreateArtifact",
+               {{"input",
+                 {{"projectName", "p"},
+                  {"runName", "r"},
+                  {"artifactTypeName", "data"},
+                  {"artifactCollectionName", "d"},
+                  {"clientID", absl::StrCat("client of ", digest)},
+                  {"digest", digest},
+                  {"aliases", {{{"alias", "latest"}}}}}}})["createArtifact"]["artifact"];
+  }
+  json File(const std::string& artifact, json parts = nullptr) {
+    const json spec = {{"artifactID", artifact},
+                       {"md5", kHello},
+                       {"name", "a.txt"},
+                       {"uploadPartsInput", std::move(parts)}};
+    return Ask("CreateArtifactFiles",
+               {{"input",
+                 {{"artifactFiles", {spec}}}}})["createArtifactFiles"]["files"]["edges"][0]["node"];
+  }
+  static std::string Target(const json& url) {
+    return url.get<std::string>().substr(std::string("http://host").size());
+  }
+  void PutManifest(const std::string& artifact, const std::string& owner, int size = 6) {
+    const std::string manifest =
+        json({{"contents",
+               {{"a.txt", {{"digest", kHello}, {"size", size}, {"birthArtifactID", owner}}}}}})
+            .dump();
+    const json made =
+        Ask("CreateArtifactManifest",
+            {{"artifactID", artifact}, {"digest", Md5Base64(manifest)}, {"includeUpload", true}});
+    const json file = made["createArtifactManifest"]["artifactManifest"]["file"];
+    EXPECT_EQ(Put(Target(file["uploadUrl"]), manifest), 200);
+  }
+  void Commit(const std::string& artifact) { Ask("CommitArtifact", {{"artifactID", artifact}}); }
+};
+
+TEST_F(WandbArtifactsTest, ACommittedArtifactIsFoundByNameAndContent) {
+  const std::string id = Create()["id"];
+  EXPECT_EQ(Put(Target(File(id)["uploadUrl"]), "hello\n"), 200);
+  PutManifest(id, id);
+  Commit(id);
+  EXPECT_THAT(server_.errors(), IsEmpty());
+  const json found = Ask("ArtifactMembershipByName", {{"name", "d:latest"}});
+  EXPECT_EQ(found["project"]["artifactCollectionMembership"]["artifact"]["id"], id);
+  EXPECT_EQ(Create()["state"], "COMMITTED") << "the same content is not uploaded again";
+
+  const std::string next = Create("another digest")["id"];
+  const json file = File(next);
+  EXPECT_TRUE(file["uploadUrl"].is_null()) << "the server has this file";
+  EXPECT_EQ(file["artifact"]["id"], id);
+}
+
+TEST_F(WandbArtifactsTest, FilesMayBeNamedByVariables) {
+  const std::string id = Create()["id"];
+  const json spec = {{"artifactID", id}, {"md5", kHello}, {"name", "a.txt"}};
+  const json made =
+      Ask("CreateArtifactFiles", {{"artifactFiles", {spec}}, {"storageLayout", "V2"}});
+  const json node = made["createArtifactFiles"]["files"]["edges"][0]["node"];
+  EXPECT_EQ(Put(Target(node["uploadUrl"]), "hello\n"), 200);
+}
+
+TEST_F(WandbArtifactsTest, NoticesOtherBytesThanThoseOfTheManifest) {
+  const std::string id = Create()["id"];
+  Put(Target(File(id)["uploadUrl"]), "hello");
+  PutManifest(id, id);
+  Commit(id);
+  ExpectError("the bytes of a.txt");
+}
+
+TEST_F(WandbArtifactsTest, NoticesACommitBeforeTheUpload) {
+  const std::string id = Create()["id"];
+  File(id);
+  PutManifest(id, id);
+  Commit(id);
+  EXPECT_THAT(server_.errors(), ElementsAre(HasSubstr("committed before the upload of a.txt"),
+                                            HasSubstr("nobody uploaded a.txt")));
+}
+
+TEST_F(WandbArtifactsTest, NoticesAWrongDigest) {
+  const std::string id = Create("0123")["id"];
+  Put(Target(File(id)["uploadUrl"]), "hello\n");
+  PutManifest(id, id);
+  Commit(id);
+  ExpectError("the digest is wrong");
+}
+
+TEST_F(WandbArtifactsTest, NoticesTheEndBeforeTheCommit) {
+  Create();
+  Post({{"complete", true}, {"exitcode", 0}});
+  ExpectError("complete before the artifact d");
+}
+
+TEST_F(WandbArtifactsTest, PartsBecomeOneFile) {
+  const std::string id = Create()["id"];
+  const json parts = {{{"partNumber", 1}, {"hexMD5", ""}}, {{"partNumber", 2}, {"hexMD5", ""}}};
+  const json upload = File(id, parts)["uploadMultipartUrls"];
+  json completed = json::array();
+  int number = 0;
+  for (const std::string bytes : {"hel", "lo\n"}) {
+    const json url = upload["uploadUrlParts"][number]["uploadUrl"];
+    const WandbServer::StorageAnswer answer = server_.Put(
+        {.target = Target(url), .headers = {{"content-md5", Md5Base64(bytes)}}, .body = bytes});
+    EXPECT_EQ(answer.code, 200);
+    completed.push_back({{"partNumber", ++number}, {"hexMD5", answer.etag}});
+  }
+  const json done =
+      Ask("CompleteMultipartUploadArtifact",
+          {{"artifactID", id}, {"uploadID", upload["uploadID"]}, {"completedParts", completed}});
+  EXPECT_EQ(done["completeMultipartUploadArtifact"]["digest"], kHello);
+  PutManifest(id, id);
+  Commit(id);
+  EXPECT_THAT(server_.errors(), IsEmpty());
+}
+
 TEST(FakeWandbTest, StorageHasFaultsOfItsOwn) {
   FakeWandb server;
   httplib::Client client(server.url());
