@@ -19,6 +19,7 @@ set(allow_trainer trainer trainer/model trainer/parallel trainer/checkpoint trai
     client)  # client: the public headers only, see below
 set(allow_service/base service/base)
 set(allow_service/model service/model service/base)
+set(allow_service/sample service/sample service/model service/base)
 set(allow_service/storage/directories service/storage/directories service/base)
 set(allow_service/storage service/storage service/storage/directories service/model service/base)
 set(allow_service/storage/recovery service/storage/recovery ${allow_service/storage})
@@ -62,7 +63,7 @@ endfunction()
 # Subfolders are listed after their folder.
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
-    service/base service/model service/storage service/storage/directories service/storage/recovery service/aggregate
+    service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate
     service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/output service/cli/node service/cli/doctor)
