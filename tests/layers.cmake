@@ -28,7 +28,7 @@ set(allow_service/deliver service/deliver service/aggregate ${allow_service/stor
 set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
 # Only the list of the known destinations may include one. All others see the interface.
 set(allow_service/deliver/known service/deliver/known service/deliver/wandb ${allow_service/deliver})
-set(allow_service/pipeline service/pipeline ${allow_service/deliver})
+set(allow_service/pipeline service/pipeline service/sample ${allow_service/deliver})
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
 set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
 set(allow_service/query service/query ${allow_service/deliver})

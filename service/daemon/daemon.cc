@@ -88,6 +88,7 @@ absl::Status Daemon::StartStages() {
   job_ends_->Start();
   aggregate_->Start();
   retention_->Start();
+  samples_->Start();
   return watch_->Start();
 }
 
@@ -139,6 +140,14 @@ absl::Status Daemon::MakeAggregation() {
   retention_options.limits = config_.keep;
   retention_ =
       std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
+
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
+  pipeline::SampleLoop::Options sample_options;
+  sample_options.interval = config_.sample_interval;
+  sample_options.node.disk_paths = config_.sample_disks;
+  sample_options.node.per_core = config_.sample_cores;
+  samples_ = std::make_unique<pipeline::SampleLoop>(
+      store_.get(), std::move(reader), [this] { return registry_.Pids(); }, sample_options);
   return absl::OkStatus();
 }
 
@@ -166,7 +175,11 @@ absl::Status Daemon::MakeIngest() {
               .peers = &peers_,
               .counters = &counters_,
               .credentials = ingest::IngestCredentials(&credentials_),
-              .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
+              .run_attached =
+                  [this](int64_t run) {
+                    deliver_->AddRun(run);
+                    samples_->Notify();
+                  },
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
@@ -280,6 +293,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (watch_ != nullptr) watch_->Stop();
   if (live_rings_ != nullptr) live_rings_->Stop();
   if (retention_ != nullptr) retention_->Stop();
+  if (samples_ != nullptr) samples_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (job_ends_ != nullptr) job_ends_->Stop();
@@ -362,6 +376,7 @@ MetricValues Daemon::FiguresNow() const {
   figures.commit_time = store_->counters().commit_time;
   figures.destinations = deliver_->counters().destinations;
   figures.monitor = monitor_.view();
+  figures.system = samples_->OfNode();
   AddProcess(&figures);
   // Unreadable values are left out: the log and `ranklog doctor` report errors of the store.
   const auto reader = storage::StoreReader::Open(locked_dir_.dir);
@@ -373,7 +388,7 @@ MetricValues Daemon::FiguresNow() const {
 
 std::map<std::string, uint64_t> Daemon::Counters() const {
   return NamedCounters(accept_counters_, counters_, store_->counters(), aggregate_->counters(),
-                       deliver_->counters(), retention_->counters());
+                       deliver_->counters(), retention_->counters(), samples_->counters());
 }
 
 }  // namespace ranklog::daemon

@@ -29,6 +29,7 @@
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/job_end/job_end_loop.h"
 #include "service/pipeline/retention_loop.h"
+#include "service/pipeline/sample_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/directories/spool_dirs.h"
 #include "service/storage/directories/state_dirs.h"
@@ -116,6 +117,7 @@ class Daemon {
   std::unique_ptr<pipeline::JobEndLoop> job_ends_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
   std::unique_ptr<pipeline::RetentionLoop> retention_;
+  std::unique_ptr<pipeline::SampleLoop> samples_;
   std::unique_ptr<ingest::Attacher> attacher_;
   std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;

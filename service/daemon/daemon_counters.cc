@@ -7,7 +7,8 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
                                               const pipeline::StoreLoop::Counters& store,
                                               const pipeline::AggregateLoop::Counters& aggregate,
                                               const pipeline::DeliverLoop::Counters& deliver,
-                                              const pipeline::RetentionLoop::Counters& retention) {
+                                              const pipeline::RetentionLoop::Counters& retention,
+                                              const pipeline::SampleLoop::Counters& samples) {
   return {
       {"accept.accepted", accept.accepted},
       {"accept.refused_user", accept.refused_user},
@@ -48,6 +49,8 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"deliver.failing", deliver.failing},
       {"deliver.dead_letters", deliver.dead_letters},
       {"deliver.set_apart", deliver.set_apart},
+      {"sample.samples", samples.samples},
+      {"sample.dropped", samples.dropped},
   };
 }
 

@@ -13,6 +13,7 @@
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
+#include "service/pipeline/sample_loop.h"
 #include "service/pipeline/store_loop.h"
 
 namespace ranklog::daemon {
@@ -22,7 +23,8 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
                                               const pipeline::StoreLoop::Counters& store,
                                               const pipeline::AggregateLoop::Counters& aggregate,
                                               const pipeline::DeliverLoop::Counters& deliver,
-                                              const pipeline::RetentionLoop::Counters& retention);
+                                              const pipeline::RetentionLoop::Counters& retention,
+                                              const pipeline::SampleLoop::Counters& samples);
 
 }  // namespace ranklog::daemon
 

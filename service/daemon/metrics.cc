@@ -97,6 +97,9 @@ constexpr Named kNames[] = {
      "Records that a tracker refused; they are kept as dead letters."},
     {"deliver.set_apart", "ranklog_deliveries_set_apart",
      "Deliveries that are not tried because they crash the daemon.", nullptr, MetricType::Gauge},
+    {"sample.samples", "ranklog_samples_total", "Samples of system metrics, one per job and time."},
+    {"sample.dropped", "ranklog_samples_dropped_total",
+     "Samples that were dropped because the store was behind."},
 };
 
 // Collects the metric families of one scrape.
@@ -235,6 +238,10 @@ std::vector<MetricFamily> FamiliesOf(const MetricValues& figures) {
   AddDestinations(figures, to);
   AddQueues(figures, to);
   AddLosses(figures.losses, to);
+  for (const auto& [name, value] : figures.system) {
+    to.Gauge("ranklog_system", "System metrics of the node, while a run is live, by name.", value,
+             {{"name", name}});
+  }
   to.Histogram("ranklog_store_commit_seconds", "Duration of a commit, including its writes.",
                figures.commit_time);
   to.Gauge("ranklog_store_bytes", "Size of the store's files.", figures.monitor.store_bytes);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +34,8 @@ struct MetricValues {
   // From the store, over all its runs.
   std::vector<storage::Queue> queues;
   model::Losses losses;
+  // The last system metrics of the node: name and value, as in a run's samples.
+  std::vector<std::pair<std::string, double>> system;
   // From the process.
   double cpu_seconds = 0;
   uint64_t resident_bytes = 0;

@@ -275,6 +275,15 @@ size_t StreamRegistry::attached() const {
   return count;
 }
 
+std::map<int64_t, pid_t> StreamRegistry::Pids() const {
+  std::map<int64_t, pid_t> pids;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [key, live] : streams_) {
+    if (live.peer != nullptr) pids[live.id] = live.peer->pid;
+  }
+  return pids;
+}
+
 StreamRegistry::Attached StreamRegistry::CountAttached() const {
   Attached count;
   absl::MutexLock lock(&mutex_);

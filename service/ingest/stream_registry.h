@@ -145,6 +145,9 @@ class StreamRegistry {
   };
   Attached CountAttached() const ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The processes of the streams, by the store's id of the stream; 0: in a pid namespace that this
+  // daemon does not see. Without streams whose process is not known.
+  std::map<int64_t, pid_t> Pids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Forget(const model::StreamKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -243,6 +243,18 @@ void AddOutput(CLI::App& app, Config* config, Given* given) {
       ->configurable(false);
 }
 
+void AddSamples(CLI::App& app, Config* config) {
+  AddDuration(app, "--sample-interval", &config->sample_interval, {.most = absl::Hours(1)},
+              "how often the system metrics of a job are sampled; 0: never "
+              "[$RANKLOG_SAMPLE_INTERVAL]");
+  app.add_option("--sample-disk", config->sample_disks,
+                 "directories whose file systems and devices are sampled")
+      ->type_name("DIR")
+      ->check(NotEmpty())
+      ->capture_default_str();
+  app.add_flag("--sample-cores", config->sample_cores, "sample each CPU core, too");
+}
+
 void AddAdvanced(CLI::App& app, Config* config) {
   constexpr char kAdvanced[] = "Advanced";
   constexpr DurationRange kInterval = {.least = absl::Milliseconds(1)};
@@ -298,6 +310,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   AddPlaces(app, &given);
   AddLimits(app, &config);
+  AddSamples(app, &config);
   AddOutput(app, &config, &given);
   AddAdvanced(app, &config);
 
@@ -307,7 +320,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.
-    for (const char* name : {"listen", "spool-dir", "transmit-interval"}) {
+    for (const char* name : {"listen", "spool-dir", "transmit-interval", "sample-interval"}) {
       UseVariable(app, name);
     }
   } catch (const CLI::ParseError& error) {

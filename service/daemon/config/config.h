@@ -34,6 +34,9 @@ struct Config {
   absl::Duration step_wait = absl::Seconds(30);
   absl::Duration first_row_wait = absl::Seconds(5);
   absl::Duration transmit_interval = absl::Seconds(15);
+  absl::Duration sample_interval = absl::Seconds(15);  // of system metrics; zero: none
+  std::vector<std::string> sample_disks = {"/"};
+  bool sample_cores = false;
 };
 
 // The result of parsing: a configuration, or a text to print and an exit code (0 for --help,
