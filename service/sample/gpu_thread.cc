@@ -47,13 +47,16 @@ void GpuThread::Run(const std::shared_ptr<State>& state,
                     const std::function<std::unique_ptr<GpuSource>()>& open) {
   std::unique_ptr<GpuSource> source = open();
   model::Json hardware = source == nullptr ? model::Json::object() : source->Hardware();
+  {
+    const absl::MutexLock lock(&state->mutex);
+    state->hardware = std::move(hardware);
+    state->opened = true;
+    state->changed.Wake();
+  }
   for (;;) {
     uint64_t asked = 0;
     {
       const absl::MutexLock lock(&state->mutex);
-      if (!state->opened) state->hardware = std::move(hardware);
-      state->opened = true;
-      state->changed.Wake();
       const auto wanted = [&state]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return state->stop || state->asked > state->taken;
       };
@@ -67,6 +70,7 @@ void GpuThread::Run(const std::shared_ptr<State>& state,
     const absl::MutexLock lock(&state->mutex);
     state->reading = std::move(reading);
     state->taken = asked;
+    state->changed.Wake();
   }
   source.reset();
   const absl::MutexLock lock(&state->mutex);

@@ -1,9 +1,9 @@
 #include "service/sample/process_reader.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -15,10 +15,7 @@ namespace {
 
 absl::optional<Process> ReadProcess(int proc, const char* pid) {
   char path[32];
-  const size_t length = strlen(pid);
-  if (length > sizeof path - sizeof "/stat") return absl::nullopt;
-  memcpy(path, pid, length);
-  memcpy(path + length, "/stat", sizeof "/stat");
+  snprintf(path, sizeof path, "%s/stat", pid);
   const UniqueFd fd(openat(proc, path, O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return absl::nullopt;
   char stat[2048];  // 52 numbers and a name of at most 64 bytes

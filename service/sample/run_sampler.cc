@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr double kGiB = 1 << 30;
-// Administrators change limits rarely, and reading them takes as long as the rest of a sample.
+// Administrators change limits rarely, and reading them takes longer than the rest of a sample.
 constexpr uint32_t kLimitsEvery = 8;
 // The values of gpu.process.{i}.
 constexpr absl::string_view kProcessValues[] = {

@@ -42,6 +42,7 @@ FIGURES = {
     "LogThousandHandles": {"ratio"},
     "LogThousandKeys": {"ratio"},
     "FormatRows": {"ratio"},
+    "SampleTick": {"percent_of_core"},
     "SteadyLoadCpu": {"daemon_rss_mib", "percent_of_core"},
     "SummaryCalls": {"ms"},
     "StoreFloodAll": {"bytes_per_value"},
