@@ -20,7 +20,8 @@ absl::optional<Memory> ParseMemory(absl::string_view meminfo) {
     if (name == "MemTotal:") total = NumberAt(TakeField(line));
     if (name == "MemAvailable:") available = NumberAt(TakeField(line));
   }
-  if (!total.has_value() || !available.has_value() || *total == 0) return absl::nullopt;
+  if (!total.has_value() || !available.has_value()) return absl::nullopt;
+  if (*total == 0 || *total > UINT64_MAX >> 10) return absl::nullopt;
   return Memory{.total = *total << 10, .available = *available << 10};
 }
 
