@@ -46,6 +46,25 @@ std::vector<Traffic> ParseNetwork(absl::string_view net_dev) {
   return interfaces;
 }
 
+absl::optional<uint64_t> ParseTcpRetransmits(absl::string_view snmp) {
+  // A line of names, and a line of their values.
+  absl::string_view names;
+  while (!snmp.empty()) {
+    absl::string_view line = TakeLine(snmp);
+    if (!absl::ConsumePrefix(&line, "Tcp:")) continue;
+    if (names.empty()) {
+      names = line;
+      continue;
+    }
+    for (absl::string_view name = TakeField(names); !name.empty(); name = TakeField(names)) {
+      const absl::string_view value = TakeField(line);
+      if (name == "RetransSegs") return NumberAt(value);
+    }
+    return absl::nullopt;
+  }
+  return absl::nullopt;
+}
+
 std::vector<Disk> ParseDisks(absl::string_view diskstats) {
   std::vector<Disk> disks;
   while (!diskstats.empty()) {

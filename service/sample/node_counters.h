@@ -29,6 +29,9 @@ struct Traffic {
 // /proc/net/dev, without the loopback interface.
 std::vector<Traffic> ParseNetwork(absl::string_view net_dev);
 
+// The count of segments that TCP has sent again, from /proc/net/snmp; nullopt if it is not there.
+absl::optional<uint64_t> ParseTcpRetransmits(absl::string_view snmp);
+
 struct Disk {
   std::string number;  // major:minor
   Traffic traffic;

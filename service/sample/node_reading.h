@@ -41,7 +41,8 @@ struct NodeReading {
   std::shared_ptr<const NodeFacts> facts;
   absl::optional<Memory> memory;
   absl::optional<std::vector<Traffic>> network;  // by interface
-  std::vector<Traffic> disks;                    // those that hold Options::disk_paths
+  absl::optional<uint64_t> tcp_retransmits;
+  std::vector<Traffic> disks;  // those that hold Options::disk_paths
   std::vector<DiskUsage> disk_usage;
   std::vector<Core> cores;  // only with Options::per_core
   ProcessTable processes;

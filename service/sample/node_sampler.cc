@@ -65,6 +65,7 @@ NodeSampler::NodeSampler(Options options)
       facts_(FactsOf(options_.root)),
       meminfo_(options_.root + "/proc/meminfo"),
       net_dev_(options_.root + "/proc/net/dev"),
+      snmp_(options_.root + "/proc/net/snmp"),
       diskstats_(options_.root + "/proc/diskstats"),
       stat_(options_.root + "/proc/stat"),
       processes_(options_.root + "/proc"),
@@ -75,15 +76,29 @@ NodeReading NodeSampler::Read(absl::Time now) {
   reading.time = now;
   reading.facts = facts_;
   reading.memory = ParseMemory(meminfo_.Read());
-  if (const absl::string_view net_dev = net_dev_.Read(); !net_dev.empty()) {
-    reading.network = ParseNetwork(net_dev);
-  }
+  reading.network = ReadNetwork();
+  reading.tcp_retransmits = ParseTcpRetransmits(snmp_.Read());
   reading.disks = ReadDisks();
   reading.disk_usage = ReadDiskUsage();
   if (options_.per_core) reading.cores = ParseCores(stat_.Read());
   reading.processes = processes_.Read();
   if (gpus_ != nullptr) reading.gpus = gpus_->Read(options_.gpu_wait);
   return reading;
+}
+
+absl::optional<std::vector<Traffic>> NodeSampler::ReadNetwork() {
+  const absl::string_view net_dev = net_dev_.Read();
+  if (net_dev.empty()) return absl::nullopt;
+  std::vector<Traffic> interfaces = ParseNetwork(net_dev);
+  // The traffic of a bond's or a bridge's member is also the bond's or the bridge's.
+  const auto is_member = [this](const Traffic& interface) {
+    const std::string path =
+        absl::StrCat(options_.root, "/sys/class/net/", interface.device, "/master");
+    return access(path.c_str(), F_OK) == 0;
+  };
+  interfaces.erase(std::remove_if(interfaces.begin(), interfaces.end(), is_member),
+                   interfaces.end());
+  return interfaces;
 }
 
 std::vector<Traffic> NodeSampler::ReadDisks() {

@@ -47,6 +47,7 @@ class NodeSampler {
   model::Json Hardware();
 
  private:
+  absl::optional<std::vector<Traffic>> ReadNetwork();
   std::vector<Traffic> ReadDisks();
   std::vector<DiskUsage> ReadDiskUsage() const;
 
@@ -54,6 +55,7 @@ class NodeSampler {
   const std::shared_ptr<const NodeFacts> facts_;
   ProcFile meminfo_;
   ProcFile net_dev_;
+  ProcFile snmp_;
   ProcFile diskstats_;
   ProcFile stat_;
   ProcessReader processes_;

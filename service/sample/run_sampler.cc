@@ -140,6 +140,10 @@ void RunSampler::AddTraffic(const NodeReading& reading, Values& values) {
     values.emplace_back("network.sent", static_cast<double>(total.out));
     values.emplace_back("network.recv", static_cast<double>(total.in));
   }
+  if (reading.tcp_retransmits.has_value()) {
+    const Traffic grown = tcp_.Of({.device = "", .in = 0, .out = *reading.tcp_retransmits});
+    values.emplace_back("network.tcpRetransmits", static_cast<double>(grown.out));
+  }
   for (const DiskUsage& usage : reading.disk_usage) {
     values.emplace_back(absl::StrCat("disk.", usage.path, ".usagePercent"), usage.percent);
     values.emplace_back(absl::StrCat("disk.", usage.path, ".usageGB"),

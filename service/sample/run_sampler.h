@@ -46,6 +46,7 @@ class RunSampler {
   absl::Time last_time_;
   std::vector<Core> last_cores_;
   TrafficSince network_;
+  TrafficSince tcp_;  // retransmitted segments instead of bytes
   TrafficSince disks_;
 };
 

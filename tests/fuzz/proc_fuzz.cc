@@ -50,6 +50,7 @@ void FuzzCounters(absl::string_view text) {
   for (const Traffic& interface : ParseNetwork(text)) {
     MUST(!interface.device.empty() && interface.device != "lo");
   }
+  ParseTcpRetransmits(text);
   for (const Disk& disk : ParseDisks(text)) MUST(!disk.traffic.device.empty());
   MUST(ParseCores(text).size() <= text.size());
   std::vector<bool> cpus;

@@ -54,6 +54,7 @@ class FakeNode {
     Write("proc/self/mountinfo",
           "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
           "23 22 0:5 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    Write("proc/net/snmp", "Tcp: RtoMin RetransSegs\nTcp: 200 50\n");
     Traffic("eth0", 1000, 2000);
     Disk(0, 0);
   }

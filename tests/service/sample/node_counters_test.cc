@@ -37,6 +37,15 @@ TEST(NodeCountersTest, NetworkHasNoLoopbackInterface) {
   EXPECT_EQ(interfaces[1].device, "eth0:1");
 }
 
+TEST(NodeCountersTest, RetransmitsAreFoundByName) {
+  EXPECT_EQ(ParseTcpRetransmits("Ip: A B\nIp: 1 2\nTcp: RtoMin MaxConn RetransSegs InErrs\n"
+                                "Tcp: 200 -1 1507 0\nUdp: RetransSegs\nUdp: 9\n"),
+            1507u);
+  EXPECT_EQ(ParseTcpRetransmits("Tcp: RtoMin RetransSegs\n"), absl::nullopt);
+  EXPECT_EQ(ParseTcpRetransmits("Tcp: RtoMin RetransSegs\nTcp: 200\n"), absl::nullopt);
+  EXPECT_EQ(ParseTcpRetransmits("Tcp: RtoMin\nTcp: 200\n"), absl::nullopt);
+}
+
 TEST(NodeCountersTest, DiskTrafficIsInBytes) {
   const auto disks = ParseDisks(
       "   7       1 loop1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
@@ -62,6 +71,7 @@ TEST(NodeCountersTest, GarbageIsIgnored) {
   for (const char* const text : {"", "\n\n", "x", ":", "lo", "a b c d e f g h i j k l", "cpu"}) {
     EXPECT_FALSE(ParseMemory(text).has_value());
     EXPECT_THAT(ParseNetwork(text), IsEmpty());
+    EXPECT_EQ(ParseTcpRetransmits(text), absl::nullopt);
     EXPECT_THAT(ParseDisks(text), IsEmpty());
     EXPECT_THAT(ParseCores(text), IsEmpty());
   }

@@ -39,6 +39,15 @@ TEST(NodeSamplerTest, FilesAreReadAgain) {
   EXPECT_EQ(reading.network->at(0).in, 5000u);
 }
 
+TEST(NodeSamplerTest, MemberOfABondDoesNotCountTwice) {
+  const FakeNode node;
+  node.Write("sys/class/net/eth0/master", "");
+  NodeSampler sampler(node.Options());
+  EXPECT_THAT(*sampler.Read(At(0)).network, IsEmpty());
+  node.Traffic("bond0", 5000, 6000);
+  EXPECT_THAT(*sampler.Read(At(15)).network, SizeIs(1));
+}
+
 TEST(NodeSamplerTest, DiskIsTheDeviceOfThePath) {
   const FakeNode node;
   NodeSampler sampler(node.Options());

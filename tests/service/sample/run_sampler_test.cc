@@ -43,10 +43,11 @@ TEST_F(RunSamplerTest, OrderIsStable) {
   Sample(0);
   std::vector<std::string> names;
   for (const auto& [name, value] : Sample(15)) names.push_back(name);
-  EXPECT_THAT(
-      names, ElementsAre("cpu", "memory_percent", "proc.memory.availableMB", "proc.memory.rssMB",
-                         "proc.memory.percent", "proc.cpu.threads", "network.sent", "network.recv",
-                         "disk./.usagePercent", "disk./.usageGB", "disk.sda1.in", "disk.sda1.out"));
+  EXPECT_THAT(names,
+              ElementsAre("cpu", "memory_percent", "proc.memory.availableMB", "proc.memory.rssMB",
+                          "proc.memory.percent", "proc.cpu.threads", "network.sent", "network.recv",
+                          "network.tcpRetransmits", "disk./.usagePercent", "disk./.usageGB",
+                          "disk.sda1.in", "disk.sda1.out"));
 }
 
 TEST_F(RunSamplerTest, CpuIsOfAllCores) {
@@ -99,9 +100,11 @@ TEST_F(RunSamplerTest, TrafficCountsFromTheFirstSample) {
   EXPECT_EQ(ValueOf(Sample(0), "network.recv"), 0.0);
   node_.Traffic("eth0", 1100, 2020);
   node_.Disk(2048, 4096);
+  node_.Write("proc/net/snmp", "Tcp: RtoMin RetransSegs\nTcp: 200 57\n");
   const Values values = Sample(15);
   EXPECT_EQ(ValueOf(values, "network.recv"), 100.0);
   EXPECT_EQ(ValueOf(values, "network.sent"), 20.0);
+  EXPECT_EQ(ValueOf(values, "network.tcpRetransmits"), 7.0);
   EXPECT_EQ(ValueOf(values, "disk.sda1.in"), 1.0);
   EXPECT_EQ(ValueOf(values, "disk.sda1.out"), 2.0);
 
