@@ -232,7 +232,9 @@ absl::StatusOr<HttpResponse> CurlTransport::Send(const HttpRequest& request) {
 
 absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::string& body) {
   RETURN_IF_ERROR(Start());
-  const absl::StatusOr<Url> url = ParseUrl(request.url);
+  // The addresses at which stores of files take uploads have their signature in a query.
+  const absl::StatusOr<Url> url =
+      ParseUrl(absl::string_view(request.url).substr(0, request.url.find('?')));
   if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
   const bool allow_http =
       request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;

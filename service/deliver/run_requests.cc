@@ -67,4 +67,9 @@ absl::StatusOr<HttpResponse> RunRequests::Send(HttpRequest request) {
   return answer;
 }
 
+absl::StatusOr<HttpResponse> RunRequests::SendOutside(HttpRequest request) {
+  request.variables = credentials_->VariablesOf(job_);
+  return transport_->Send(request);
+}
+
 }  // namespace ranklog::deliver

@@ -43,6 +43,10 @@ class RunRequests {
   //   others               those of Transport::Send()
   absl::StatusOr<HttpResponse> Send(HttpRequest request);
 
+  // The same for a server that the run's server named, such as a store of files. The request has no
+  // key, and is not known as an exchange with the run's server.
+  absl::StatusOr<HttpResponse> SendOutside(HttpRequest request);
+
   // Whether the last key was refused, or there was no key.
   bool awaits_key() const { return awaits_key_; }
   bool HasKey() const;

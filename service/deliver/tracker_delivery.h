@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,6 +50,10 @@ class TrackerDelivery : public RunDelivery {
 
   // `limited`: the server may ask for pauses of the project in the answer.
   absl::StatusOr<HttpResponse> Send(HttpRequest request, bool limited);
+  // See RunRequests. Its failures stop no other run.
+  absl::StatusOr<HttpResponse> SendOutside(HttpRequest request) {
+    return requests_.SendOutside(std::move(request));
+  }
   // Each of the next three returns the time to wait. The answer is not accepted; `what` was tried.
   absl::Duration Failed(Outcome outcome, absl::string_view what,
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);

@@ -308,6 +308,7 @@ class Delivered {
     // The cursor is encoded and decoded, as by the store.
     stored_.cursor = storage::DecodeDocument(storage::EncodeDocument(stored_.cursor)).value();
     deliver::wandb::WandbDelivery::Options options;
+    options.files = false;
     options.backoff.seed = 1;
     options.max_line_bytes = 2000;
     options.max_post_bytes = 1000;

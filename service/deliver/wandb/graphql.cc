@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
@@ -64,6 +65,11 @@ constexpr char kStanding[] =
 constexpr char kState[] =
     "query Run($project: String!, $entity: String!, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { state } } }";
+
+constexpr char kRunFiles[] =
+    "mutation CreateRunFiles($entity: String!, $project: String!, $run: String!, $files: "
+    "[String!]!) { createRunFiles(input: {entityName: $entity, projectName: $project, runName: "
+    "$run, files: $files}) { runID uploadHeaders files { name uploadUrl } } }";
 
 constexpr char kViewer[] = "query Viewer { viewer { id entity username } }";
 
@@ -289,6 +295,36 @@ absl::StatusOr<std::string> ParseState(absl::string_view body) {
     return absl::InternalError("the answer has no state of the run; is this a W&B server?");
   }
   return state;
+}
+
+std::string RunFilesBody(const std::string& entity, const std::string& project,
+                         const std::string& run_id, const std::vector<std::string>& names) {
+  return Body(kRunFiles, "CreateRunFiles",
+              {{"entity", entity}, {"project", project}, {"run", run_id}, {"files", names}});
+}
+
+absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused CreateRunFiles"));
+  const json made = At(answer, {"data", "createRunFiles"});
+  const json files = At(made, {"files"});
+  if (!files.is_array()) {
+    return absl::InternalError("CreateRunFiles: the answer has no files; is this a W&B server?");
+  }
+  UploadUrls uploads;
+  for (const json& file : files) {
+    if (std::string url = TextAt(file, {"uploadUrl"}); !url.empty()) {
+      uploads.urls[TextAt(file, {"name"})] = std::move(url);
+    }
+  }
+  for (const json& header : At(made, {"uploadHeaders"})) {
+    const std::string text = header.is_string() ? header.get<std::string>() : "";
+    const size_t colon = text.find(':');
+    if (colon == std::string::npos) continue;
+    uploads.headers.emplace_back(text.substr(0, colon),
+                                 absl::StripAsciiWhitespace(text.substr(colon + 1)));
+  }
+  return uploads;
 }
 
 std::string ViewerBody() { return Body(kViewer, "Viewer", Json::object()); }

@@ -4,9 +4,11 @@
 #define SERVICE_DELIVER_WANDB_GRAPHQL_H_
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -90,6 +92,16 @@ absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body);
 std::string StateBody(const std::string& entity, const std::string& project,
                       const std::string& run_id);
 absl::StatusOr<std::string> ParseState(absl::string_view body);
+
+// Asks where to upload files of the run.
+struct UploadUrls {
+  std::vector<std::pair<std::string, std::string>> headers;  // of each upload
+  std::map<std::string, std::string> urls;                   // by name; absent: it is not accepted
+};
+std::string RunFilesBody(const std::string& entity, const std::string& project,
+                         const std::string& run_id, const std::vector<std::string>& names);
+// Parses an answer with code 200. Errors as in ParseHistory(), without kNotFound.
+absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body);
 
 // Asks for the account of the key. ParseViewer() returns its name; empty: the server does not know
 // the key.

@@ -31,6 +31,11 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   if (!config->has_value()) return absl::OkStatus();
   const bool first = config_document_.is_null();
   metadata_ = std::move((*config)->metadata);
+  libraries_ = nullptr;
+  if (const auto found = metadata_.find("libraries"); found != metadata_.end()) {
+    libraries_ = std::move(*found);
+    metadata_.erase(found);
+  }
   config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
                                     {.id = WriterId(), .metadata = metadata_});
   config_.Set(ToJsonText(config_document_),

@@ -61,10 +61,11 @@ class WandbDelivery : public TrackerDelivery {
     size_t max_post_bytes = 10485760;
     // Longer lines become dead letters, because the server refuses them.
     size_t max_line_bytes = 10383360;
-    bool gzip = true;  // if the server supports it
-    Backoff::Options backoff;
-    std::string username;  // user shown for runs of a service account
-    std::string user_email;
+    bool gzip = true;   // if the server supports it
+    bool files = true;  // upload the run's files
+    Backoff::Options backoff{};
+    std::string username{};  // user shown for runs of a service account
+    std::string user_email{};
   };
 
   WandbDelivery(model::Run run, model::Delivery delivery, const DeliveryParts& parts,
@@ -118,6 +119,16 @@ class WandbDelivery : public TrackerDelivery {
   int64_t EndOfEvents() const {
     return cursor_.events_offset + static_cast<int64_t>(cursor_.samples + cursor_.cut_samples);
   }
+
+  // Defined in wandb_files.cc.
+  struct RunFile {
+    std::string name;
+    std::string content;
+    std::string digest;
+  };
+  std::vector<RunFile> FilesToSend(bool ending);
+  absl::optional<absl::Duration> SendFiles(bool ending, absl::Time now);
+  void FileRefused(const RunFile& file, const std::string& why);
 
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
@@ -207,6 +218,12 @@ class WandbDelivery : public TrackerDelivery {
   std::vector<std::string> events_;  // lines of the cut; empty if they must be written again
   // A post with system metrics and more was refused. They are sent alone, so that the cause shows.
   bool samples_alone_ = false;
+
+  // Files.
+  model::Json libraries_ = nullptr;  // of the run's program; null: not known
+  UploadUrls upload_urls_;           // for the next ones; an empty URL: not accepted
+  int file_failures_ = 0;            // in a row
+  absl::Time files_not_before_ = absl::InfinitePast();
 
   // Summary.
   bool summary_changed_ = false;

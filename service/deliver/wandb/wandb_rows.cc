@@ -34,8 +34,13 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   if (samples_alone_) return MustAsk(now) ? AskStanding(now) : PostRows(0, now);
   const bool samples = HasSamples() || cursor_.cut_samples > 0;
   const bool may_send = MaySendRows(now, draining);
+  const bool ending = !pending && ended() && !samples && !hold_summary_ && cursor_.created();
+  if (options_.files && (!pending || !may_send)) {
+    if (const auto wait = SendFiles(ending, now)) return *wait;
+  }
+  const bool files = !cursor_.unannounced_files.empty();
   if (pending && may_send) return MustAsk(now) ? AskStanding(now) : Cut(reader);
-  if (!pending && (ended() || ((summary_changed_ || samples) && may_send))) {
+  if (!pending && (ended() || ((summary_changed_ || samples || files) && may_send))) {
     if (MustAsk(now)) return AskStanding(now);
     if (CutSamples()) return absl::ZeroDuration();
     return PostRows(0, now);
@@ -43,7 +48,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   if (!ended() && now >= last_request_ + options_.heartbeat_interval) return PostRows(0, now);
 
   absl::Time next = std::min(last_request_ + options_.heartbeat_interval, next_config_);
-  next = std::min(next, pending || samples || summary_changed_
+  next = std::min(next, pending || samples || files || summary_changed_
                             ? last_data_ + options_.transmit_interval
                             : now + options_.poll_interval);
   return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
@@ -176,8 +181,10 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const bool alone = samples_alone_ && rows == 0 && ours && !events_.empty();
   const bool with_samples = !events_.empty() && ours && (!samples_alone_ || alone);
   const bool all_samples = cursor_.samples + (with_samples ? events_.size() : 0) == run_.samples;
-  const bool last =
-      ours && ended() && first + rows == run_.rows && (rows == 0 || whole) && all_samples && !alone;
+  // The last files follow the last row.
+  const bool files_sent = !options_.files || (rows == 0 && !with_samples);
+  const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole) &&
+                    all_samples && files_sent && !alone;
   std::string summary;
   if (ours && (summary_changed_ || last) && !hold_summary_ && !alone) {
     summary = SummaryText(RefusedBefore(first + rows));
@@ -185,6 +192,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const bool with_summary = !summary.empty() && summary.size() <= options_.max_line_bytes &&
                             summary != sent_summary_ && summary != refused_summary_;
   if (with_summary) post.summary = summary;
+  if (ours) post.uploaded = cursor_.unannounced_files;
   if (with_samples) {
     post.events_offset = cursor_.events_offset + static_cast<int64_t>(cursor_.samples);
     post.events = events_;
@@ -219,6 +227,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   if (!hold_summary_ && !alone) summary_changed_ = false;
   if (rows > 0 || with_summary || with_samples) last_data_ = now;
   if (with_samples) SamplesSettled();
+  if (ours) cursor_.unannounced_files.clear();
   return Accepted(rows, last, now);
 }
 

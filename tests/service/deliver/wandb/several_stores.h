@@ -77,7 +77,7 @@ class SeveralStoresTest : public ::testing::Test {
     }
 
     SeveralStoresTest& test;
-    WandbDelivery::Options options;
+    WandbDelivery::Options options{.files = false};
     testing::StoredRun stored;
     testing::FakeTransport transport;
     model::Delivery delivery;

@@ -37,7 +37,7 @@ class WandbDeliveryBreakersTest : public ::testing::Test {
                                               DeliveryParts{.transport = &transport,
                                                             .breakers = &test->breakers_,
                                                             .credentials = &test->credentials_},
-                                              WandbDelivery::Options{});
+                                              WandbDelivery::Options{.files = false});
     }
     size_t requests() const { return transport.sent().size(); }
 
@@ -129,7 +129,7 @@ TEST_F(WandbDeliveryBreakersTest, RunWithoutBacklogReportsNoError) {
       two_.stored.run(), two_.delivery,
       DeliveryParts{
           .transport = &two_.transport, .breakers = &breakers_, .credentials = &credentials_},
-      WandbDelivery::Options{});
+      WandbDelivery::Options{.files = false});
   EXPECT_EQ(StepOf(two_).delivery.last_error, "");
 }
 

@@ -65,7 +65,7 @@ class WandbDeliveryFaultsTest : public HttpDeliveryTest {
     EXPECT_EQ(ParseExtendedJson(run.summary)["_step"], rows - 1);
   }
 
-  WandbDelivery::Options options_;
+  WandbDelivery::Options options_{.files = false};
   std::vector<model::DeadLetter> letters_;
   std::vector<std::string> errors_seen_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);

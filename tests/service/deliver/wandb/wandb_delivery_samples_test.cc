@@ -29,7 +29,7 @@ class WandbDeliverySamplesTest : public HttpDeliveryTest {
                                                 DeliveryParts{.transport = transport_.get(),
                                                               .breakers = breakers_.get(),
                                                               .credentials = &credentials_},
-                                                WandbDelivery::Options());
+                                                WandbDelivery::Options{.files = false});
   }
   void Sample(double cpu) {
     stored_.Write([&](storage::Store& store) {

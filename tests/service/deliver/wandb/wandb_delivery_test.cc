@@ -65,7 +65,7 @@ class WandbDeliveryTest : public ::testing::Test {
         stored_.run(), stored_delivery_,
         DeliveryParts{
             .transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials_},
-        WandbDelivery::Options{});
+        WandbDelivery::Options{.files = false});
   }
   StepResult Step(bool draining = false) {
     StepResult result = delivery_->Step(stored_.reader(), now_, draining);
@@ -476,7 +476,7 @@ TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
     auto delivery = std::make_unique<WandbDelivery>(
         stored_.run(), stored_delivery_,
         DeliveryParts{.transport = &transport_, .breakers = breakers_.get(), .credentials = &keys},
-        WandbDelivery::Options{});
+        WandbDelivery::Options{.files = false});
     model::Delivery stored = delivery->Step(stored_.reader(), now_, false).delivery;
     EXPECT_THAT(stored.last_error, HasSubstr("no API key")) << restarted;
     if (restarted) {
@@ -484,7 +484,7 @@ TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
           stored_.run(), stored,
           DeliveryParts{
               .transport = &transport_, .breakers = breakers_.get(), .credentials = &keys},
-          WandbDelivery::Options{});
+          WandbDelivery::Options{.files = false});
     }
     ASSERT_OK(
         keys.Set(JobOf("p", "r"), testing::WandbAccount(kUrl), {.secret = std::string(40, 'k')}));
@@ -680,6 +680,7 @@ TEST_F(WandbDeliveryTest, AuthenticatesAsTheApiUser) {
 
 TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
   WandbDelivery::Options options;
+  options.files = false;
   options.max_post_bytes = 500;
   WandbDelivery delivery(
       stored_.run(), stored_delivery_,

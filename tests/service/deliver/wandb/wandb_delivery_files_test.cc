@@ -1,0 +1,150 @@
+// The files of a run at the server: metadata at the start, config and summary at the end.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "service/base/clock.h"
+#include "tests/service/deliver/wandb/http_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class WandbDeliveryFilesTest : public HttpDeliveryTest {
+ protected:
+  WandbDeliveryFilesTest() { Restart(); }
+  void Restart() {
+    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, SteadyNow);
+    delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
+                                                DeliveryParts{.transport = transport_.get(),
+                                                              .breakers = breakers_.get(),
+                                                              .credentials = &credentials_},
+                                                WandbDelivery::Options());
+  }
+  void SetFacts() {
+    stored_.Apply(model::Item::Kind::kMetadata,
+                  {{"os", "Linux"},
+                   {"args", {"--lr", "1"}},
+                   {"git", {{"commit", "c0ffee"}, {"remote", "https://example.com/x.git"}}},
+                   {"libraries", {"libtorch==2.1", "libc==2.36"}}});
+    stored_.Write([&](storage::Store& store) {
+      EXPECT_OK(store.SetHardware(stored_.run().id, {{"cpu_count", 4}}));
+    });
+  }
+  // Steps until there is nothing more to do now, or for `patience`.
+  void Deliver(absl::Duration patience = absl::ZeroDuration()) {
+    for (int steps = 0; steps < 100; ++steps) {
+      const StepResult result = delivery_->Step(stored_.reader(), now_, /*draining=*/true);
+      stored_delivery_ = result.delivery;
+      letters_.insert(letters_.end(), result.dead_letters.begin(), result.dead_letters.end());
+      if (result.wait <= absl::ZeroDuration()) continue;
+      if (result.delivery.complete || result.wait > patience) return;
+      patience -= result.wait;
+      now_ += result.wait;
+    }
+    ADD_FAILURE() << "it never waits";
+  }
+  void End() {
+    stored_.Close(model::RunState::kFinished, 0);
+    Deliver(absl::Minutes(5));
+  }
+
+  absl::Time now_ = SteadyNow();
+  std::unique_ptr<CircuitBreakers> breakers_;
+  std::unique_ptr<WandbDelivery> delivery_;
+  std::vector<model::DeadLetter> letters_;
+};
+
+TEST_F(WandbDeliveryFilesTest, FactsComeAtTheStart) {
+  SetFacts();
+  stored_.Append(1);
+  Deliver();
+  const FakeWandb::Run run = server_.run("r");
+  const auto metadata = nlohmann::json::parse(run.files.at("wandb-metadata.json"));
+  EXPECT_EQ(metadata["os"], "Linux");
+  EXPECT_EQ(metadata["cpu_count"], 4);
+  EXPECT_FALSE(metadata.contains("libraries"));
+  EXPECT_EQ(run.files.at("requirements.txt"), "libtorch==2.1\nlibc==2.36\n");
+  EXPECT_THAT(run.uploaded, ElementsAre("requirements.txt", "wandb-metadata.json"));
+  EXPECT_EQ(run.variables["commit"], "c0ffee");
+  EXPECT_EQ(run.variables["repo"], "https://example.com/x.git");
+  const auto writers = nlohmann::json::parse(run.config)["_wandb"]["value"]["e"];
+  ASSERT_THAT(writers, SizeIs(1));
+  EXPECT_EQ(writers.begin().value()["args"], nlohmann::json({"--lr", "1"}));
+}
+
+TEST_F(WandbDeliveryFilesTest, ConfigAndSummaryComeAtTheEnd) {
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Append(2);
+  Deliver();
+  EXPECT_THAT(server_.run("r").files, IsEmpty()) << "without facts";
+  End();
+  const FakeWandb::Run run = server_.run("r");
+  EXPECT_THAT(run.files.at("config.yaml"), HasSubstr("\"lr\":\n  \"value\": 0.1\n"));
+  EXPECT_EQ(run.files.at("wandb-summary.json"), run.summary);
+  EXPECT_THAT(run.uploaded, ElementsAre("config.yaml", "wandb-summary.json"));
+  EXPECT_TRUE(run.complete);
+  EXPECT_THAT(server_.errors(), IsEmpty());
+}
+
+TEST_F(WandbDeliveryFilesTest, ARestartSendsNoneTwice) {
+  SetFacts();
+  stored_.Append(1);
+  Deliver();
+  const size_t requests = server_.requests().size();
+  Restart();
+  Deliver();
+  for (size_t i = requests; i < server_.requests().size(); ++i) {
+    EXPECT_NE(server_.requests()[i].operation, "CreateRunFiles");
+  }
+}
+
+TEST_F(WandbDeliveryFilesTest, UploadsHaveNoKey) {
+  stored_.Append(1);
+  End();
+  bool any = false;
+  for (const auto& request : server_.requests()) {
+    if (request.operation.empty() && request.path.find("file_stream") == std::string::npos) {
+      any = true;
+      EXPECT_EQ(request.authorization, "") << request.path;
+    }
+  }
+  EXPECT_TRUE(any);
+}
+
+TEST_F(WandbDeliveryFilesTest, AStoreThatFailsForAMomentGetsThem) {
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 3, .code = 503});
+  stored_.Append(1);
+  End();
+  EXPECT_THAT(server_.run("r").files, Contains(Key("config.yaml")));
+  EXPECT_TRUE(stored_delivery_.complete);
+  EXPECT_THAT(letters_, IsEmpty());
+}
+
+TEST_F(WandbDeliveryFilesTest, AStoreThatFailsForEverStopsNothing) {
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 1000, .code = 403});
+  SetFacts();
+  stored_.Append(3);
+  End();
+  EXPECT_THAT(server_.run("r").history, SizeIs(3));
+  EXPECT_THAT(server_.run("r").files, IsEmpty());
+  EXPECT_TRUE(stored_delivery_.complete);
+  EXPECT_TRUE(server_.run("r").complete);
+  ASSERT_THAT(letters_, SizeIs(4));
+  EXPECT_THAT(letters_[0].answer, AllOf(HasSubstr("file "), HasSubstr("403")));
+  EXPECT_FALSE(IsOfRow(letters_[0]));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
