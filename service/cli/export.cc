@@ -12,11 +12,13 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/output/csv.h"
 #include "service/cli/output/metric_filter.h"
 #include "service/cli/output/output_file.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/row_writer.h"
 #include "service/cli/output/terminal.h"
+#include "service/deliver/json_writer.h"
 #include "service/query/row_reader.h"
 
 namespace ranklog::cli {
@@ -36,8 +38,10 @@ csv: a header, then all metrics as columns; quoting and line ends follow RFC 418
 If a run was resumed from a checkpoint, the rows after it are those of the newest attempt.
 --raw: rows as the ranks sent them, before aggregation, ordered by rank, then by stream (a rank has one per
   thread that logs and per restart, oldest first), then by seq.
+--system: a row per sample of the node, with _timestamp and values in the units of W&B's package.
 
 Examples:
+  ranklog export latest --system --format csv --metric gpu.0.gpu
   ranklog export latest > run.jsonl
   ranklog export gpt:abc123 --format csv --output run.csv
   ranklog export latest --metric train/loss --format csv
@@ -48,6 +52,7 @@ struct ExportFlags {
   std::string format = "jsonl";
   std::string output;
   bool raw = false;
+  bool system = false;
   std::vector<std::string> metrics;
 };
 
@@ -151,13 +156,88 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
+// Visits the run's samples of system metrics, a thousand at a time.
+absl::Status VisitSamples(storage::StoreReader& reader, const model::Run& run,
+                          absl::FunctionRef<absl::Status(const model::Sample&)> visit) {
+  constexpr size_t kPage = 1000;
+  for (uint64_t next = 0; next < run.samples;) {
+    ASSIGN_OR_RETURN(const std::vector<model::Sample> samples, reader.Samples(run.id, next, kPage));
+    if (samples.empty()) return absl::OkStatus();
+    for (const model::Sample& sample : samples) RETURN_IF_ERROR(visit(sample));
+    next = samples.back().number + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExportSamples(storage::StoreReader& reader, const model::Run& run,
+                           const ExportFlags& flags, const Output& out) {
+  const auto wanted = [&](const std::string& name) {
+    return flags.metrics.empty() ||
+           std::find(flags.metrics.begin(), flags.metrics.end(), name) != flags.metrics.end();
+  };
+  std::vector<std::string> columns;
+  std::string text;
+  if (flags.format == "csv") {
+    std::set<std::string> known;
+    RETURN_IF_ERROR(VisitSamples(reader, run, [&](const model::Sample& sample) {
+      for (const auto& [name, value] : sample.values) {
+        if (wanted(name) && known.insert(name).second) columns.push_back(name);
+      }
+      return absl::OkStatus();
+    }));
+    text = "_timestamp";
+    for (const std::string& column : columns) {
+      text += ',';
+      AppendCsvField(column, &text);
+    }
+    text += "\r\n";
+  }
+  const auto append_json = [&](const model::Sample& sample) {
+    text += "{\"_timestamp\":";
+    deliver::AppendSeconds(sample.time_us, &text);
+    for (const auto& [name, value] : sample.values) {
+      if (!wanted(name)) continue;
+      text += ',';
+      deliver::AppendString(name, &text);
+      text += ':';
+      deliver::AppendNumber(value, &text);
+    }
+    text += "}\n";
+  };
+  const auto append_csv = [&](const model::Sample& sample) {
+    deliver::AppendSeconds(sample.time_us, &text);
+    for (const std::string& column : columns) {
+      text += ',';
+      const auto value = std::find_if(sample.values.begin(), sample.values.end(),
+                                      [&](const auto& one) { return one.first == column; });
+      if (value != sample.values.end()) deliver::AppendNumber(value->second, &text);
+    }
+    text += "\r\n";
+  };
+  RETURN_IF_ERROR(VisitSamples(reader, run, [&](const model::Sample& sample) -> absl::Status {
+    flags.format == "csv" ? append_csv(sample) : append_json(sample);
+    if (text.size() < kWriteBytes) return absl::OkStatus();
+    RETURN_IF_ERROR(out(text));
+    text.clear();
+    return absl::OkStatus();
+  }));
+  return out(text);
+}
+
 absl::Status ExportRun(const Globals& globals, const ExportFlags& flags) {
+  if (flags.raw && flags.system) {
+    return WrongUsage(
+        "--raw and --system exclude each other: samples are of the node, not of ranks");
+  }
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
-  if (flags.output.empty()) return Exporter(*reader, run, flags, WriteOutput).Export();
+  const auto write_to = [&](const Output& out) {
+    return flags.system ? ExportSamples(*reader, run, flags, out)
+                        : Exporter(*reader, run, flags, out).Export();
+  };
+  if (flags.output.empty()) return write_to(WriteOutput);
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(flags.output));
-  const auto write = [&](absl::string_view text) { return file.Write(text); };
-  RETURN_IF_ERROR(Exporter(*reader, run, flags, write).Export());
+  RETURN_IF_ERROR(write_to([&](absl::string_view text) { return file.Write(text); }));
   return file.Close();
 }
 
@@ -173,6 +253,8 @@ void AddExport(Program& program) {
               "only this metric; can be repeated. Rows without any of them are left out",
               {.type = "NAME"});
   options.Add("--raw", &flags.raw, "write the rows that the ranks sent, not the run's");
+  options.Add("--system", &flags.system,
+              "write the samples of system metrics: CPU, memory, disks, network, GPUs");
   options.Add("--output,-o", &flags.output, "write to this file instead of stdout",
               {.type = "FILE"});
 }

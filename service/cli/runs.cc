@@ -62,6 +62,14 @@ std::string WithoutYear(const std::string& time) {
   return time.size() > kYear ? time.substr(kYear, kDayAndTime) : time;
 }
 
+// Of the run's page at its first tracker that has one.
+std::string UrlOf(const query::RunReport& report) {
+  for (const query::DestinationReport& destination : report.destinations) {
+    if (!destination.url.empty()) return destination.url;
+  }
+  return "";
+}
+
 std::string TableOf(const Globals& globals, const std::vector<query::RunReport>& reports) {
   const auto any = [&](uint64_t model::Run::*rows) {
     return std::any_of(reports.begin(), reports.end(),
@@ -74,7 +82,11 @@ std::string TableOf(const Globals& globals, const std::vector<query::RunReport>&
   if (late) head.push_back("LATE");
   if (replayed) head.push_back("REPLAYED");
   head.insert(head.end(), {"STARTED", "DELIVERED"});
-  Table table(head, {{"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
+  const bool url = std::any_of(reports.begin(), reports.end(),
+                               [](const auto& report) { return !UrlOf(report).empty(); });
+  if (url) head.push_back("URL");
+  Table table(head,
+              {{"URL"}, {"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
   for (const query::RunReport& report : reports) {
     const model::Run& run = report.run;
     std::vector<std::string> row = {run.run_id,
@@ -92,6 +104,7 @@ std::string TableOf(const Globals& globals, const std::vector<query::RunReport>&
                                 [&](std::string* out, const query::DestinationReport& destination) {
                                   out->append(DestinationText(globals, destination));
                                 }));
+    if (url) row.push_back(UrlOf(report));
     table.AddRow(row);
   }
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);

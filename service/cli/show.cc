@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/aggregate/run_config.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/shell_word.h"
@@ -48,8 +49,34 @@ struct ShowFlags {
   int height = 8;
 };
 
-model::Json RunJson(const query::RunReport& report, const query::RunDigest& digest) {
+// What is known of the run's program and node, and what the node used.
+struct Facts {
+  model::Json metadata = model::Json::object();
+  model::Json system = model::Json::object();  // the last sample
+};
+
+absl::StatusOr<Facts> ReadFacts(storage::StoreReader& reader, const model::Run& run) {
+  Facts facts;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run.id, 0));
+  facts.metadata = aggregate::RunMetadata(run, streams, items);
+  ASSIGN_OR_RETURN(const model::Json hardware, reader.Hardware(run.id));
+  facts.metadata.update(hardware);
+  if (run.samples == 0) return facts;
+  ASSIGN_OR_RETURN(const std::vector<model::Sample> last,
+                   reader.Samples(run.id, run.samples - 1, 1));
+  for (const model::Sample& sample : last) {
+    for (const auto& [name, value] : sample.values) facts.system[name] = value;
+  }
+  return facts;
+}
+
+model::Json RunJson(const query::RunReport& report, const query::RunDigest& digest,
+                    const Facts& facts) {
   model::Json json = ToJson(report);
+  json["metadata"] = facts.metadata;
+  json["samples"] = report.run.samples;
+  json["system"] = facts.system;
   json["config"] = digest.config;
   json["summary"] = digest.summary;
   json["metrics"] = model::Json::object();
@@ -144,6 +171,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
       absl::StrAppend(&text, "  ", Counted(destination.pending_items, "item"),
                       " (config, summary, metric definitions) pending\n");
     }
+    if (!destination.url.empty()) {
+      absl::StrAppend(&text, "  ", Printable(destination.url), "\n");
+    }
     if (!destination.last_error.empty()) {
       absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
     }
@@ -229,13 +259,16 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   options.columns = size.dot_columns();
   ASSIGN_OR_RETURN(const query::RunDigest digest, query::DigestRun(*reader, run, options));
 
+  ASSIGN_OR_RETURN(const Facts facts, ReadFacts(*reader, run));
   std::string text;
   if (flags.json) {
-    text = PrettyJson(RunJson(report, digest));
+    text = PrettyJson(RunJson(report, digest, facts));
   } else {
     text = HeadText(globals, report, terminal) +
            SectionText("config", digest.config, /*all=*/true, flags.all, terminal) +
-           SectionText("summary", digest.summary, flags.all, flags.all, terminal);
+           SectionText("summary", digest.summary, flags.all, flags.all, terminal) +
+           SectionText("system, last sample", facts.system, flags.all, flags.all, terminal) +
+           (flags.all ? SectionText("metadata", facts.metadata, true, true, terminal) : "");
     for (const size_t i : digest.plotted) {
       const query::RunDigest::Metric& metric = digest.metrics[i];
       absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal));
@@ -252,7 +285,8 @@ void AddShow(Program& program) {
       "show", "show a run: state, config, summary, and curves of its metrics", kShowFooter, Show);
   flags.run.AddTo(options);
   options.Add("--json", &flags.json, "print an object, for programs");
-  options.Add("--all", &flags.all, "show the whole summary, with rank statistics and full texts");
+  options.Add("--all", &flags.all,
+              "show the whole summary, with rank statistics, full texts and metadata");
   options.Add("--ascii", &flags.ascii, "draw with ASCII characters");
   options.Add("--metric", &flags.metrics, "draw this metric; can be repeated", {.type = "NAME"});
   options.Add("--width", &flags.width,

@@ -105,6 +105,11 @@ class Destination {
   absl::Status WithLoginCommand(const absl::Status& missing, absl::string_view server) const;
   // The page on which the server shows a user's key; empty: none.
   virtual std::string KeyPage(absl::string_view /*server*/) const { return ""; }
+  // The page of a run, from its stored delivery; empty: not known yet, or no page.
+  virtual std::string RunPage(const model::Run& /*run*/,
+                              const model::Delivery& /*delivery*/) const {
+    return "";
+  }
 
   // Delivers one run. `run` and `delivery` must be as stored; a new delivery has no cursor.
   virtual std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/destination.h"
 #include "service/deliver/retry.h"
 
 namespace ranklog::query {
@@ -30,6 +31,8 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   report.complete = delivery.complete;
   report.last_error = delivery.last_error;
   report.set_apart = delivery.set_apart() && !delivery.complete;
+  const deliver::Destination* const destination = deliver::FindDestination(delivery.kind);
+  if (destination != nullptr) report.url = destination->RunPage(run, delivery);
   return report;
 }
 
@@ -189,7 +192,8 @@ Json ToJson(const RunReport& report) {
                             {"replayed_rows", destination.replayed_rows},
                             {"complete", destination.complete},
                             {"last_error", destination.last_error},
-                            {"set_apart", destination.set_apart}});
+                            {"set_apart", destination.set_apart},
+                            {"url", destination.url}});
   }
   Json json = {{"run_id", run.run_id},
                {"name", run.name},

@@ -8,6 +8,7 @@
 #include "service/deliver/masking.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/read_back.h"
 #include "service/deliver/wandb/server_json.h"
@@ -69,6 +70,13 @@ Credential WandbDestination::CredentialOfLogin(const NetrcEntry& entry) const {
 
 std::string WandbDestination::KeyPage(absl::string_view server) const {
   return absl::StrCat(PageUrl(server), "/authorize");
+}
+
+std::string WandbDestination::RunPage(const model::Run& run,
+                                      const model::Delivery& delivery) const {
+  const Cursor cursor = CursorFrom(delivery.cursor);
+  if (!cursor.created()) return "";
+  return RunUrl(AddressOf(run.settings), cursor.entity, cursor.project, cursor.run_id);
 }
 
 std::unique_ptr<RunDelivery> WandbDestination::Deliver(model::Run run, model::Delivery delivery,

@@ -22,6 +22,7 @@ class WandbDestination : public Destination {
   void Authorize(const Credential& credential, HttpRequest* request) const override;
   Credential CredentialOfLogin(const NetrcEntry& entry) const override;
   std::string KeyPage(absl::string_view server) const override;
+  std::string RunPage(const model::Run& run, const model::Delivery& delivery) const override;
   std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,
                                        const DeliveryParts& parts) const override;
   absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
