@@ -1,6 +1,9 @@
 #include "tests/support/fake_wandb.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <climits>
 #include <list>
@@ -93,6 +96,19 @@ std::string WriterOf(const httplib::Request& request) {
   return request.get_header_value("X-WANDB-ASYNC-CLIENT-ID");
 }
 
+// Cuts the connection to a client's port. httplib does not tell its descriptor.
+void Cut(int port) {
+  constexpr int kDescriptors = 4096;
+  for (int descriptor = 3; descriptor < kDescriptors; ++descriptor) {
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family == AF_INET && ntohs(peer.sin_port) == port) {
+      shutdown(descriptor, SHUT_RDWR);
+    }
+  }
+}
+
 // The error page of a proxy that repeats the whole request.
 std::string EchoOf(const httplib::Request& request) {
   const std::string authorization = request.get_header_value("Authorization");
@@ -114,6 +130,7 @@ struct FakeWandb::State {
   std::unique_ptr<WandbServer> wandb ABSL_GUARDED_BY(mutex);  // never null
   std::vector<Request> requests ABSL_GUARDED_BY(mutex);
   std::vector<Fault> faults ABSL_GUARDED_BY(mutex);
+  int fail_every ABSL_GUARDED_BY(mutex) = 0;  // 0: never
   std::string key ABSL_GUARDED_BY(mutex);
   int limit ABSL_GUARDED_BY(mutex) = INT_MAX;  // requests per window
   int left ABSL_GUARDED_BY(mutex) = INT_MAX;   // left in this window
@@ -191,6 +208,10 @@ int FakeWandb::port() const { return state_->port; }
 void FakeWandb::Inject(const Fault& fault) {
   const absl::MutexLock lock(&state_->mutex);
   state_->faults.push_back(fault);
+}
+void FakeWandb::FailEvery(int n) {
+  const absl::MutexLock lock(&state_->mutex);
+  state_->fail_every = n;
 }
 void FakeWandb::LimitRate(int requests, absl::Duration window) {
   const absl::MutexLock lock(&state_->mutex);
@@ -322,6 +343,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
   if (faulty) {
     stopping.WaitForNotificationWithTimeout(fault.delay);
     if (!fault.retry_after.empty()) response.set_header("Retry-After", fault.retry_after);
+    if (fault.code == kCut) return Cut(request.remote_port);
     response.status = fault.code == 0 ? 200 : fault.code;
     if (fault.code == 0) {
       response.set_content_provider(1000, "application/json",
@@ -359,7 +381,13 @@ bool FakeWandb::State::TakeFault(Fault::On kind, Fault* fault) {
     if (--it->times == 0) faults.erase(it);
     return true;
   }
-  return false;
+  if (fail_every == 0 || requests.size() % fail_every != 0) return false;
+  static const auto* const kinds = new std::vector<Fault>{{.code = 500, .retry_after = "1"},
+                                                          {.code = kCut},
+                                                          {.code = 503, .retry_after = "1"},
+                                                          {.code = kCut, .act = true}};
+  *fault = (*kinds)[requests.size() / fail_every % kinds->size()];
+  return true;
 }
 
 bool FakeWandb::State::Authorized(const httplib::Request& request) const {

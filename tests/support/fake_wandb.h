@@ -30,12 +30,14 @@ class FakeWandb {
     int port = 0;  // the client's port, which tells its connections apart
     int code = 0;  // The code of the answer; 0: no answer yet, or a fault cut the connection
   };
+  static constexpr int kCut = -1;
   // Replaces the usual answer to the next requests of a kind.
   struct Fault {
     enum class On { kAny, kGraphql, kFileStream, kStorage };  // kStorage: uploads and downloads
     On on = On::kFileStream;
     int times = 1;
-    int code = 500;    // 0: the connection breaks in the middle of the answer
+    // 0: the connection breaks in the middle of the answer; kCut: before it
+    int code = 500;
     bool act = false;  // process the request before the answer
     std::string retry_after = "";
     absl::Duration delay = absl::ZeroDuration();  // before the answer
@@ -50,6 +52,8 @@ class FakeWandb {
   int port() const;
 
   void Inject(const Fault& fault);
+  // From now on, every n-th request fails: with 500, 503, or a cut connection. Some of them act.
+  void FailEvery(int n);
   // Allows at most `requests` in each `window`, which begins with its first request. Further
   // requests get 429, with the rest of the window as Retry-After.
   void LimitRate(int requests, absl::Duration window);

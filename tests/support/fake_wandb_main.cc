@@ -10,10 +10,11 @@
 
 namespace {
 
-constexpr char kUsage[] = R"(fake-wandb [--address ADDRESS] [PORT [FEATURE...]]
+constexpr char kUsage[] = R"(fake-wandb [--address ADDRESS] [--fail-every N] [PORT [FEATURE...]]
 
 Stands in for a W&B server at a port of 127.0.0.1, or of ADDRESS; a free one unless PORT is given. Prints its URL, and
-serves until it is killed. GET /dump returns its runs as JSON. The FEATUREs are those that it says it has.
+serves until it is killed. GET /dump returns its runs as JSON. The FEATUREs are those that it says it has. With
+--fail-every, every N-th request fails: 500, 503, or a cut connection.
 
 Examples:
   fake-wandb
@@ -38,10 +39,15 @@ int main(int argc, char** argv) {
     }
   }
   const char* address = "127.0.0.1";
-  if (argc > 2 && std::strcmp(argv[1], "--address") == 0) {
-    address = argv[2];
-    argc -= 2;
-    argv += 2;
+  int fail_every = 0;
+  for (; argc > 2 && argv[1][0] == '-'; argc -= 2, argv += 2) {
+    if (std::strcmp(argv[1], "--address") == 0) {
+      address = argv[2];
+    } else if (std::strcmp(argv[1], "--fail-every") == 0) {
+      fail_every = std::atoi(argv[2]);
+    } else {
+      break;
+    }
   }
   const int port = argc > 1 ? PortOf(argv[1]) : 0;
   if (port < 0) {
@@ -55,6 +61,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (int i = 2; i < argc; ++i) server.Enable(argv[i]);
+  if (fail_every > 0) server.FailEvery(fail_every);
   std::printf("%s\n", server.url().c_str());
   std::fflush(stdout);
   while (true) pause();

@@ -11,9 +11,15 @@ namespace {
 
 using nlohmann::json;
 
+// Null if the text is not JSON.
+json Parsed(const std::string& text) {
+  json parsed = ParseExtendedJson(text);
+  return parsed.is_discarded() ? json() : parsed;
+}
+
 json Parsed(const std::vector<std::string>& lines) {
   json rows = json::array();
-  for (const std::string& line : lines) rows.push_back(ParseExtendedJson(line));
+  for (const std::string& line : lines) rows.push_back(Parsed(line));
   return rows;
 }
 
@@ -37,7 +43,7 @@ json DumpOfArtifact(const WandbArtifacts::Artifact& artifact) {
           {"aliases", artifact.aliases},
           {"tags", artifact.tags},
           {"committed", artifact.committed},
-          {"manifest", json::parse(artifact.manifest, nullptr, /*allow_exceptions=*/false)},
+          {"manifest", Parsed(artifact.manifest)},
           {"files", std::move(files)}};
 }
 
@@ -53,12 +59,12 @@ json DumpOfRun(const WandbServer& server, const WandbServer::Run& run) {
   return {{"entity", run.entity},
           {"project", run.project},
           {"variables", run.variables},
-          {"config", ParseExtendedJson(run.config)},
+          {"config", Parsed(run.config)},
           {"existing_lines", run.existing_lines},
           {"history", Parsed(run.history)},
           {"events", Parsed(run.events)},
           {"console", run.console},
-          {"summary", ParseExtendedJson(run.summary)},
+          {"summary", Parsed(run.summary)},
           {"files", std::move(files)},
           {"uploaded", run.uploaded},
           {"artifacts", std::move(artifacts)},

@@ -275,6 +275,11 @@ TEST_F(WandbServerTest, WritersInSharedModeCountTheirOwnLines) {
   ExpectError("b left a gap");
 }
 
+TEST_F(WandbServerTest, TheDumpOfAnEmptyRunIsJson) {
+  server_.RunOf("r");
+  EXPECT_EQ(json::parse(DumpOf(server_).dump())["runs"]["r"]["summary"], nullptr);
+}
+
 class WandbArtifactsTest : public WandbServerTest {
  protected:
   static constexpr char kHello[] = "sZRqySSS0jR8YjW00mERhA==";           // MD5 of "hello\n"
@@ -417,6 +422,34 @@ TEST(FakeWandbTest, StorageHasFaultsOfItsOwn) {
   EXPECT_THAT(server.run("r").files, ElementsAre(Pair("f", "bytes")));
   EXPECT_EQ(storage.Get("/storage/run/r/f?signature=fake")->body, "bytes");
   EXPECT_THAT(server.errors(), IsEmpty());
+}
+
+TEST(FakeWandbTest, ACutConnectionHasNoAnswer) {
+  FakeWandb server;
+  httplib::Client client(server.url());
+  client.set_basic_auth("api", "key");
+  const auto upsert = [&] {
+    return client
+        .Post("/graphql", R"({"operationName":"UpsertBucket","variables":{"name":"r"}})", "")
+        .error();
+  };
+  server.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = FakeWandb::kCut, .act = true});
+  EXPECT_EQ(upsert(), httplib::Error::Read);
+  EXPECT_EQ(server.run("r").upserts, 1);
+  EXPECT_EQ(upsert(), httplib::Error::Success);
+}
+
+TEST(FakeWandbTest, EveryThirdRequestFails) {
+  FakeWandb server;
+  server.FailEvery(3);
+  httplib::Client client(server.url());
+  client.set_basic_auth("api", "key");
+  std::string answers;
+  for (int i = 0; i < 12; ++i) {
+    const auto answer = client.Post("/graphql", R"({"operationName":"Viewer"})", "");
+    answers += !answer ? "cut " : absl::StrCat(answer->status, " ");
+  }
+  EXPECT_EQ(answers, "200 200 cut 200 200 503 200 200 cut 200 200 500 ");
 }
 
 }  // namespace
