@@ -1,0 +1,97 @@
+"""The differences between what the server holds after the SDK and after Ranklog, each with its reason. README.md explains
+them. The referee fails if another one appears, or if one of these disappears.
+"""
+
+import dataclasses
+import fnmatch
+
+
+@dataclasses.dataclass
+class Difference:
+    scenarios: str  # globs of the scenarios that have it, and of those, after a "!", that do not
+    paths: tuple  # globs of facts; each of them must match a difference
+    reason: str
+
+    def concerns(self, scenario):
+        words = self.scenarios.split()
+        without = [word[1:] for word in words if word.startswith("!")]
+        only = [word for word in words if not word.startswith("!")]
+        return any(fnmatch.fnmatchcase(scenario, word) for word in only) and not any(
+            fnmatch.fnmatchcase(scenario, word) for word in without
+        )
+
+    def covers(self, path):
+        return any(matches(path, pattern) for pattern in self.paths)
+
+
+def matches(path, pattern):
+    # With several runs in a scenario, a path begins with the run's number.
+    return fnmatch.fnmatchcase(path.split(":")[-1], pattern)
+
+
+# In the first one, no run reaches the server. In the second one, the SDK's run should stay as it is.
+NO_RUN = "!must_new !never_after_sdk"
+# The SDK continued the run, and sent these for itself.
+BY_SDK = "!allow_by_sdk !must_by_sdk !auto_by_sdk"
+
+# A feature removes its line when it comes.
+NOT_YET = [
+    Difference(f"* {NO_RUN} !killed {BY_SDK}", ("files/wandb-summary.json*", "files/config.yaml*"), "no run files"),
+    Difference("whole", ("files/wandb-metadata.json*", "config/_wandb/e/*"), "no facts about the machine"),
+    Difference("whole", ("events/*",), "no system metrics"),
+    Difference("*_after_sdk !never*", ("config/deep",), "the config of the server is not read: keys of the SDK's start are lost"),
+    Difference("never_after_sdk", ("*", "refused", "history rows"), "`never` does not ask the server"),
+]
+
+OTHER = [
+    Difference(
+        f"* {NO_RUN} {BY_SDK}",
+        ("config/_wandb/cli_version", "config/_wandb/python_version", "config/_wandb/t/4", "config/_wandb/t/5"),
+        "versions of the SDK and of Python",
+    ),
+    Difference(f"* {NO_RUN} {BY_SDK}", ("config/_wandb/t/13",), "the platform, which only the SDK tells"),
+    Difference(
+        f"* {NO_RUN}",
+        ("config/rank", "config/local_rank", "config/world_size", "config/node"),
+        "Ranklog tells the rank in the config",
+    ),
+    Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
+    Difference(
+        "bare values steps config definitions summary finish_3 exit_? killed *_new !must_new",
+        ("run/groupName",),
+        "without a group, Ranklog takes the run's id",
+    ),
+    Difference(
+        "allow_existing must_existing auto_existing *_after_sdk !never_after_sdk again without_steps edited_between",
+        ("run/groupName",),
+        "a resumed start without a group replaces the group by the run's id",
+    ),
+    Difference(
+        "edited",
+        ("run/displayName", "run/notes", "run/tags"),
+        "an upsert for a changed config sends the name, notes and tags again, over what a person has set meanwhile",
+    ),
+    Difference("values", ("history/0/negative", "summary/negative"), "the SDK sends -0.0 as 0"),
+    Difference("values", ("history/1/unsigned", "summary/unsigned"), "the SDK sends integers above 2^63 as floats"),
+    Difference("values", ("history/3/hollow",), "the SDK leaves an empty map out"),
+    Difference("config", ("config/empty",), "the same in the config"),
+    Difference("config", ("config/deep",), "the SDK merges nested maps of the config, Ranklog replaces them"),
+    Difference("config", ("config/new",), "the SDK turns NaN in a list of the config into null"),
+    Difference("summary", ("summary/nan",), "the SDK drops NaN that the program sets in the summary"),
+    Difference("main_statistics", ("history/*/rank_*", "summary/rank_*", "config/ranklog"), "statistics over the ranks"),
+    Difference("node all", ("run/displayName",), "Ranklog names the runs of ranks rank-0, rank-1 and so on"),
+    Difference(
+        "again",
+        ("runs", "history*", "config/deep", "run/*"),
+        "Ranklog makes a run of its own, ID-2; the SDK writes into the first one",
+    ),
+    Difference(
+        "killed",
+        ("history*", "summary*", "state"),
+        "the SDK loses rows of the last 15 s, and lets the run time out; Ranklog sends all rows, and ends the run as failed",
+    ),
+    Difference("whole", ("files/requirements.txt*",), "the packages of Python"),
+    Difference("whole", ("console/*", "files/output.log*"), "Ranklog does not record the terminal"),
+]
+
+ALL = NOT_YET + OTHER

@@ -1,0 +1,129 @@
+// One process of a scenario, through libranklog: performs the calls of a file as the environment's
+// rank. sdk_scenarios.py performs the same calls with the official SDK; scenarios.py has the calls.
+//
+//   ranklog-scenarios FILE
+//
+// Prints {"error": TEXT}, with an empty text if nothing was wrong with the run.
+
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+
+namespace ranklog {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no numbers for these.
+Value Text(const std::string& text) {
+  if (text == "$nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "$inf") return std::numeric_limits<double>::infinity();
+  if (text == "$-inf") return -std::numeric_limits<double>::infinity();
+  return text;
+}
+
+Value ValueOf(const json& from);
+
+std::vector<Value::Field> Fields(const json& object) {
+  std::vector<Value::Field> fields;
+  for (const auto& [key, value] : object.items()) fields.emplace_back(key, ValueOf(value));
+  return fields;
+}
+
+Value ValueOf(const json& from) {
+  switch (from.type()) {
+    case json::value_t::boolean:
+      return from.get<bool>();
+    case json::value_t::number_integer:
+      return from.get<int64_t>();
+    case json::value_t::number_unsigned:
+      return from.get<uint64_t>();
+    case json::value_t::number_float:
+      return from.get<double>();
+    case json::value_t::string:
+      return Text(from.get<std::string>());
+    case json::value_t::array: {
+      std::vector<Value> list;
+      for (const json& item : from) list.push_back(ValueOf(item));
+      return Value::List(std::move(list));
+    }
+    case json::value_t::object:
+      return Value::Object(Fields(from));
+    default:
+      return Value();
+  }
+}
+
+void Log(Run& run, const json& call) {
+  const std::vector<Value::Field> fields = Fields(call["log"]);
+  std::vector<Metric> row;
+  row.reserve(fields.size());
+  for (const auto& [key, value] : fields) row.emplace_back(key, value);
+  if (call.contains("step")) {
+    run.Log(row, call["step"].get<int64_t>());
+  } else {
+    run.Log(row);
+  }
+}
+
+void Define(Run& run, const json& metric) {
+  MetricOptions options;
+  options.step_metric = metric.value("step_metric", "");
+  options.step_sync = metric.value("step_sync", true);
+  options.hidden = metric.value("hidden", false);
+  options.summary = metric.value("summary", std::vector<std::string>());
+  run.DefineMetric(metric["name"].get<std::string>(), options);
+}
+
+void Report(const Run& run) {
+  std::puts(json({{"error", run.stats().last_error}}).dump().c_str());
+  std::fflush(stdout);
+}
+
+// Performs a call. Returns false after the one that ends the process's part of the run.
+bool Perform(Run& run, const json& call) {
+  if (call.contains("log")) Log(run, call);
+  if (call.contains("config")) run.Config(Fields(call["config"]));
+  if (call.contains("summary")) run.Summary(Fields(call["summary"]));
+  if (call.contains("define")) Define(run, call["define"]);
+  if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());
+  if (call.contains("pause")) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(call["pause"].get<double>()));
+  }
+  if (call.contains("await")) {
+    const std::string file = call["await"].get<std::string>();
+    while (!std::filesystem::exists(file)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  if (call.contains("kill")) raise(SIGKILL);
+  if (call.contains("exit")) std::exit(call["exit"].get<int>());
+  if (!call.contains("finish")) return true;
+  run.Finish(call["finish"].get<int>());
+  Report(run);
+  return false;
+}
+
+}  // namespace
+}  // namespace ranklog
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const nlohmann::json job = nlohmann::json::parse(std::ifstream(argv[1]));
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  for (const nlohmann::json& call : job["calls"]) {
+    if (!ranklog::Perform(run, call)) return 0;
+  }
+}

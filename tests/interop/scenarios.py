@@ -1,0 +1,242 @@
+"""The scenarios that the referee runs with the SDK and with Ranklog.
+
+A scenario is a list of phases, which follow one another; the processes of a phase run at the same time. A process is a
+list of calls, and what starts it: its rank, `resume`, and the client, if it is not Ranklog. The SDK runs all processes of
+a scenario; what the server then holds is what it should hold after Ranklog. Values "$nan", "$inf" and "$-inf" are the numbers.
+"""
+
+import dataclasses
+
+PROJECT = "interop"
+ENTITY = "fake-team"
+
+
+@dataclasses.dataclass
+class Process:
+    calls: list
+    rank: int = 0
+    resume: str = ""
+    # "sdk": also when the others are Ranklog's. "person": edits the run on the web page; `settings` is the edit
+    client: str = ""
+    alone: bool = False  # ends its process
+    settings: dict = dataclasses.field(default_factory=dict)  # name, group, job_type, notes, tags, config
+
+
+@dataclasses.dataclass
+class Scenario:
+    phases: list
+    ranks: int = 1
+    strategy: str = "main"
+    statistics: str = "none"
+    sdk: dict = dataclasses.field(default_factory=dict)  # settings that only the SDK has
+    faulty: bool = False  # the server fails a third of the requests
+    timeout: str = "20s"  # of Ranklog's wait for the delivery
+    like: str = ""  # the scenario whose SDK run is also the one to compare this with
+
+
+def log(step=None, **row):
+    return {"log": row} if step is None else {"log": row, "step": step}
+
+
+def define(name, **options):
+    return {"define": {"name": name, **options}}
+
+
+FINISH = {"finish": 0}
+
+
+def one(*calls, **process):
+    """One phase with one process."""
+    return [Process([*calls], **process)]
+
+
+def simple(*calls, **process):
+    return Scenario([one(*calls, FINISH, **process)])
+
+
+SETTINGS = {
+    "name": "twin",
+    "group": "twins",
+    "job_type": "train",
+    "notes": "two of a kind",
+    "tags": ["a", "b"],
+}
+
+ROWS = [log(i, loss=1 / (i + 1), lr=0.5) for i in range(3)]
+MORE = [log(i, loss=1 / (i + 1), lr=0.25) for i in range(3, 5)]
+DEFAULTS = {"config": {"lr": 0.5, "deep": {"a": [1, 2], "b": {"c": "x"}}}, **SETTINGS}
+
+BASICS = {
+    # Nothing but the project.
+    "bare": simple(log(loss=1.5), log(loss=0.5), log(acc=1)),
+    "settings": simple(log(loss=1.5), settings=SETTINGS),
+    "values": simple(
+        log(0, nan="$nan", inf="$inf", minus="$-inf", tiny=1e-300, huge=1e300, tenth=0.1, whole=2.0, negative=-0.0),
+        log(1, large=2**53 + 1, largest=2**63 - 1, least=-(2**63), unsigned=2**64 - 1, small=7, zero=0),
+        log(2, yes=True, no=False, null=None, text="half \"way\" \\ there\n", empty="", wide="größe \U0001f600"),
+        log(3, nested={"a": {"b": True, "nan": "$nan"}, "list": [1, 2.5, "x", None]}, hollow={}, none=[]),
+        log(4, nested={"c": 2}),
+        {"log": {"a.b": 1, "train/loss": 2, "größe": 3, "with space": 4}, "step": 5},
+        {"log": {"_private": 1, "loss": 2}, "step": 6},
+    ),
+    "steps": simple(
+        log(loss=1),
+        log(loss=2),
+        log(5, loss=3),
+        log(5, acc=4),
+        log(9, loss=5),
+        log(loss=6),  # joins the open step
+        log(loss=7),
+        log(20, loss=8),
+    ),
+    "config": simple(
+        {"config": {"epochs": 3, "deep": {"a": [1], "only": "this"}}},
+        log(0, loss=1),
+        {"config": {"lr": 0.25, "new": {"x": {"y": [True, None, "$nan"]}}}},
+        log(1, loss=2),
+        {"config": {"large": 2**53 + 1, "text": "größe", "none": None, "empty": {}, "list": []}},
+        settings={"config": DEFAULTS["config"]},
+    ),
+    "definitions": simple(
+        define("global_step"),
+        define("train/*", step_metric="global_step"),
+        define("val/loss", summary=["min", "last"]),
+        define("val/acc", summary=["max"]),
+        define("mean", summary=["mean", "first"]),
+        define("secret", hidden=True),
+        define("quiet", summary=["none"]),
+        define("eval/*", summary=["max"], step_metric="epoch", step_sync=False),
+        *(
+            {
+                "log": {
+                    "train/loss": 1 / (i + 1),
+                    "val/loss": 2.0 - i,
+                    "val/acc": [0.5, 0.75, 0.25, 0.5][i],
+                    "mean": 1.0 * i,
+                    "secret": i,
+                    "quiet": i,
+                    "eval/f1": 0.5 * i,
+                    "lr": 1.0 - i / 4,
+                    # The SDK adds the last number where it is missing.
+                    **({"global_step": 10.0 * i} if i != 2 else {}),
+                },
+                "step": i,
+            }
+            for i in range(4)
+        ),
+        define("lr", summary=["max"]),  # also for earlier rows
+        {"log": {"train/loss": 1, "global_step": "a text"}, "step": 4},  # is not a step
+        {"log": {"train/loss": 2}, "step": 5},
+        {"log": {"train/acc": 2, "val/loss": "$nan", "train/more/deep": 1}, "step": 7},
+    ),
+    "summary": simple(
+        {"summary": {"best": 0.25, "nested": {"a": 1}, "nan": "$nan"}},
+        log(0, loss=1, acc=0.5),
+        {"summary": {"loss": 7}},  # until the next row
+        log(1, loss=2),
+        {"summary": {"acc": 9, "note": "text", "flag": True}},
+    ),
+}
+
+BOTH_RANKS = [
+    Process([*(log(i, loss=1 / (i + 1 + rank), lr=0.5) for i in range(5)), FINISH], rank=rank, settings=DEFAULTS)
+    for rank in range(2)
+]
+RANKS = {
+    "main": Scenario([BOTH_RANKS], ranks=2),
+    "main_statistics": Scenario([BOTH_RANKS], ranks=2, statistics=""),
+    "node": Scenario([BOTH_RANKS], ranks=2, strategy="node"),
+    "all": Scenario([BOTH_RANKS], ranks=2, strategy="all"),
+}
+
+ENDS = {
+    "finish_3": Scenario([one(*ROWS, {"finish": 3})]),
+    "exit_3": Scenario([one(*ROWS, {"exit": 3}, alone=True)]),
+    "exit_0": Scenario([one(*ROWS, {"exit": 0}, alone=True)]),
+    # Rows that are younger than the SDK's 15 s when the process is killed.
+    "killed": Scenario(
+        [one(log(loss=0.5), {"pause": 2}, *(log(loss=i) for i in range(19)), {"kill": 9}, alone=True)],
+        sdk={"interval": 15},
+    ),
+}
+
+
+def resumed(*before, first="", second="", like="", **process):
+    """A run that a second process continues. `before`: the calls of the first one; none: there is no first one."""
+    phases = [one(*before, FINISH, client=first, settings=DEFAULTS)] if before else []
+    calls = [{"config": {"lr": 0.25}}, *(MORE if before else ROWS), FINISH]
+    return Scenario([*phases, one(*calls, client=second, **process)], timeout="4s", like=like)
+
+
+def resume(*modes):
+    return {
+        **{f"{mode}_new": resumed(resume=mode) for mode in modes},
+        **{f"{mode}_existing": resumed(*ROWS, resume=mode) for mode in modes},
+        **{f"{mode}_after_sdk": resumed(*ROWS, resume=mode, first="sdk", like=f"{mode}_existing") for mode in modes},
+        **{f"{mode}_by_sdk": resumed(*ROWS, resume=mode, second="sdk", like=f"{mode}_existing") for mode in modes},
+    }
+
+
+RESUME = {
+    **resume("allow", "must", "auto"),
+    "without_steps": Scenario(
+        [
+            one(log(loss=1), log(loss=2), FINISH, settings=DEFAULTS),
+            one(log(loss=3), log(loss=4), FINISH, resume="allow"),
+        ]
+    ),
+}
+RESUME_NEVER = {**resume("never"), "again": resumed(*ROWS)}
+
+EDIT = {"displayName": "by hand", "notes": "by hand", "tags": ["hand"]}
+EDITS = {
+    "edited": Scenario(
+        [
+            [
+                Process([log(0, loss=1), {"await": "edit"}, {"config": {"lr": 0.25}}, log(1, loss=2), FINISH], settings=DEFAULTS),
+                Process([], client="person", settings=EDIT),
+            ]
+        ],
+    ),
+    "edited_between": Scenario(
+        [
+            one(*ROWS, FINISH, settings=DEFAULTS),
+            [Process([], client="person", settings=EDIT)],
+            one({"config": {"lr": 0.25}}, *MORE, FINISH, resume="allow"),
+        ]
+    ),
+}
+
+
+FAULTS = {
+    "faulty": Scenario([one(*(call for i in range(30) for call in (log(loss=i), {"pause": 0.1})), FINISH, settings=DEFAULTS)], faulty=True),
+}
+
+# All that the SDK sends by default.
+WHOLE = {
+    "whole": Scenario(
+        [
+            one(
+                {"print": "hello"},
+                *ROWS,
+                {"pause": 1.5},
+                {"print": "10 %\r20 %"},
+                {"exit": 0},
+                alone=True,
+                settings=DEFAULTS,
+            )
+        ],
+        sdk={"whole": True},
+    ),
+}
+
+GROUPS = {
+    "basics": BASICS,
+    "ranks": RANKS,
+    "ends": ENDS,
+    "resume": RESUME,
+    "resume_never": RESUME_NEVER,
+    "edits": EDITS,
+    "faults": FAULTS,
+    "whole": WHOLE,
+}
