@@ -233,7 +233,8 @@ class Referee:
             all_facts.update({prefix + path: value for path, value in facts.facts_of(run).items()})
         for i, note in enumerate(n for n in notes if re.match(rf"{side}\.{name}\b", n)):
             all_facts[f"notes/{i}"] = note
-        all_facts["refused"] = any(error["error"] for error in self.errors.get((side, name), []))
+        # Both name the setting when they refuse a start.
+        all_facts["refused"] = any("resume" in error["error"] for error in self.errors.get((side, name), []))
         return all_facts
 
 

@@ -88,6 +88,11 @@ BASICS = {
         log(loss=6),  # joins the open step
         log(loss=7),
         log(20, loss=8),
+        log(15, late=9),  # a step that is over
+        log(20, acc=10),
+        log(loss=11),
+        log(20, late=12),
+        log(300, loss=13),
     ),
     "config": simple(
         {"config": {"epochs": 3, "deep": {"a": [1], "only": "this"}}},
@@ -186,7 +191,17 @@ RESUME = {
         ]
     ),
 }
-RESUME_NEVER = {**resume("never"), "again": resumed(*ROWS)}
+RESUME_NEVER = {
+    **resume("never"),
+    "again": resumed(*ROWS),
+    # From a checkpoint: some steps come again.
+    "checkpoint": Scenario(
+        [
+            one(*ROWS, *MORE, FINISH, settings=DEFAULTS),
+            one(*(log(i, loss=10 + i) for i in range(2, 8)), FINISH, resume="allow"),
+        ]
+    ),
+}
 
 EDIT = {"displayName": "by hand", "notes": "by hand", "tags": ["hand"]}
 EDITS = {

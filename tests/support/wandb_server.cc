@@ -115,16 +115,22 @@ WandbServer::Answer WandbServer::Upsert(const std::string& query, const json& va
   }
   const bool inserted = runs_.count(run_id) == 0;
   Run& run = RunOf(run_id);
-  run.entity = TextOf(variables, "entity").empty() ? kEntity : TextOf(variables, "entity");
-  run.project = TextOf(variables, "project");
+  if (run.entity.empty()) run.entity = kEntity;
+  if (!TextOf(variables, "entity").empty()) run.entity = TextOf(variables, "entity");
+  if (!TextOf(variables, "project").empty()) run.project = TextOf(variables, "project");
+  // Only the public API sends it.
+  if (!TextOf(variables, "summaryMetrics").empty()) run.summary = variables["summaryMetrics"];
   for (const auto& [name, value] : variables.items()) {
     // The public API has another name for it.
     const std::string known = name == "display_name" ? "displayName" : name;
     if (!value.is_null() || !run.variables.contains(known)) run.variables[known] = value;
   }
   if (!config.empty()) run.config = config;
-  run.silent = false;
-  run.complete = false;  // a client that creates a run that has ended continues it
+  // A client that creates a run that has ended continues it. Edits by a person do not: they come
+  // from the web page or the public API, which have fewer variables.
+  const bool client = variables.contains("program");
+  run.silent = run.silent && !client;
+  run.complete = run.complete && !client;
   ++run.upserts;
   json bucket = Bucket(run);
   if (!asks_for_config) bucket["config"] = nullptr;

@@ -239,6 +239,11 @@ TEST_F(WandbServerTest, RewindingRemovesTheLaterRows) {
 TEST_F(WandbServerTest, ThePublicApiUpdatesARunByItsStorageId) {
   Upsert({{"displayName", "one"}});
   Ask("UpsertBucket", {{"id", run().storage_id}, {"display_name", "two"}, {"tags", {"b"}}});
+  server_.Graphql(json({{"operationName", "UpsertBucket"},
+                        {"variables", {{"id", run().storage_id}, {"summaryMetrics", "{}"}}}})
+                      .dump());
+  EXPECT_EQ(run().project, "p");
+  EXPECT_EQ(run().summary, "{}");
   EXPECT_EQ(run().variables["displayName"], "two");
   EXPECT_EQ(run().variables["tags"], json({"b"}));
   EXPECT_EQ(server_.runs().size(), 1);
