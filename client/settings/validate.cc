@@ -67,6 +67,22 @@ std::string RunIdFor(std::string id) {
   return id.substr(0, 100) + mark;
 }
 
+// The first word in braces that a name pattern may not have; empty if there is none.
+std::string UnknownWord(std::string_view pattern) {
+  constexpr std::string_view kWords[] = {"{rank}", "{local_rank}", "{node_rank}",
+                                         "{node}", "{id}",         "{name}"};
+  for (size_t begin = pattern.find('{'); begin != std::string_view::npos;
+       begin = pattern.find('{', begin + 1)) {
+    const size_t end = pattern.find('}', begin);
+    if (end == std::string_view::npos) break;
+    const std::string_view word = pattern.substr(begin, end - begin + 1);
+    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
+      return std::string(word);
+    }
+  }
+  return "";
+}
+
 void CheckTexts(const Settings& settings, Errors* errors) {
   for (const internal::TextSetting& text : internal::kTextSettings) {
     if (text.max_bytes == internal::kNoTextLimit) continue;
@@ -116,6 +132,11 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     } else {
       CheckText(name.c_str(), value, kMaxCredentialBytes, errors);
     }
+  }
+  if (const std::string word = UnknownWord(settings.run_name_pattern); !word.empty()) {
+    errors->push_back(absl::StrCat("run_name_pattern has the unknown word ", word,
+                                   "; use {rank}, {local_rank}, {node_rank}, {node}, {id} or "
+                                   "{name}; Init() uses rank-{rank}"));
   }
   if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
     const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
@@ -212,6 +233,7 @@ void CleanTexts(Settings* settings) {
   });
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
   CleanDestinationSettings(settings);
+  if (!UnknownWord(settings->run_name_pattern).empty()) settings->run_name_pattern.clear();
   std::string& id = settings->run_id;
   if (!id.empty() && !internal::IsRunId(id)) id = RunIdFor(id);
 }

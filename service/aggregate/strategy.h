@@ -21,6 +21,9 @@ namespace ranklog::aggregate {
 //   node  one per node              {id}-{rank}, of first rank  rank-{rank}  the node's first rank
 //   all   one per rank              {id}-{rank}                 rank-{rank}  the rank
 //
+// RunSettings::name_pattern replaces `rank-{rank}`. It may contain {rank}, {local_rank}, {node},
+// {node_rank}, {id} (of the job) and {name} (as given).
+//
 // The second line is the node's part of the run; it is local only.
 //
 // {id}-{rank} has at most 128 characters; a longer {id} is cut (model::WithNumber).
@@ -46,8 +49,9 @@ namespace ranklog::aggregate {
 model::RunAssignment Assign(const model::Session& session, absl::Span<const model::JobRun> runs);
 
 // The run of a node whose first rank is `first_rank`, for `main` and `node`. `primary` is false.
+// `identity` is that of the first rank, or that of another rank of its node, with local rank 0.
 model::RunAssignment RunOfNode(const model::RunSettings& settings, const std::string& job_id,
-                               uint32_t first_rank);
+                               uint32_t first_rank, const model::Identity& identity);
 
 }  // namespace ranklog::aggregate
 

@@ -211,7 +211,8 @@ absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, abs
       waits_since_ + (expected > 0 ? options_.first_rank_wait : options_.step_wait);
   if (CanBeClosed(now) || now >= until) {
     const Stream& lowest = streams_.front();  // sorted by rank
-    write.primary = aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.key.rank);
+    write.primary =
+        aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.key.rank, lowest.identity);
     write.destinations = run_.settings.destinations;
     if (write.primary->local_only) write.destinations = {"local"};
     deadline_ = absl::InfiniteFuture();

@@ -159,6 +159,17 @@ TEST_F(SettingsTest, WandbSwitchesFactsOff) {
             std::make_pair(false, false));
 }
 
+TEST_F(SettingsTest, UnknownWordOfNamePatternIsReported) {
+  Settings settings = From({{"RANKLOG_RUN_NAME_PATTERN", "{name}-{rank}-{local_rank}-{node}"}});
+  EXPECT_THAT(settings.Validate(), IsEmpty());
+  EXPECT_EQ(internal::Repair(settings).run_name_pattern, settings.run_name_pattern);
+  settings.run_name_pattern = "{rank}-{gpu}";
+  EXPECT_THAT(settings.Validate(),
+              ElementsAre("run_name_pattern has the unknown word {gpu}; use {rank}, {local_rank}, "
+                          "{node_rank}, {node}, {id} or {name}; Init() uses rank-{rank}"));
+  EXPECT_EQ(internal::Repair(settings).run_name_pattern, "");
+}
+
 TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   const Settings settings = From({{"WANDB_API_KEY", " short\n"}, {"WANDB_PROJECT", "gpt "}});
   EXPECT_THAT(settings.Validate(), IsEmpty());

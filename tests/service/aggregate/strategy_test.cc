@@ -28,6 +28,7 @@ class StrategyTest : public ::testing::Test {
     session.stream = {"project", "job", rank, ++incarnation_};
     session.settings.name = "given";
     session.settings.strategy = strategy_;
+    session.settings.name_pattern = name_pattern_;
     session.identity.local_rank = local_rank;
     session.identity.world_size = 8;
     session.identity.local_world_size = local_ranks;
@@ -70,6 +71,7 @@ class StrategyTest : public ::testing::Test {
   }
 
   LogStrategy strategy_ = LogStrategy::kNode;
+  std::string name_pattern_;
   std::string launch_ = "first";
 
  private:
@@ -143,6 +145,19 @@ TEST_F(StrategyTest, AllIsARunPerRank) {
     EXPECT_EQ(Attach(rank, rank % 2, 2),
               Expected(absl::StrCat("job-", rank), absl::StrCat("rank-", rank), rank, true, false));
   }
+}
+
+TEST_F(StrategyTest, NamePatternNamesRunsOfNodesAndRanks) {
+  name_pattern_ = "{name}/{id} {rank} {local_rank} {node} {node_rank} {other}";
+  EXPECT_EQ(Attach(2, 0, 2), Expected("job-2", "given/job 2 0 node 0 {other}", 2, true, false));
+  EXPECT_EQ(WithoutRun(Attach(3, 1, 2)).name, "given/job 2 0 node 0 {other}");
+  strategy_ = LogStrategy::kAll;
+  EXPECT_EQ(Attach(5, 1, 2).name, "given/job 5 1 node 0 {other}");
+  name_pattern_ = std::string(2000, 'x');
+  EXPECT_EQ(Attach(6, 1, 2).name, "rank-6") << "trackers refuse such a name";
+  strategy_ = LogStrategy::kMain;
+  name_pattern_ = "x";
+  EXPECT_EQ(Attach(0, 0, 2).name, "given") << "a main run has the job's name";
 }
 
 TEST_F(StrategyTest, CyclicRanksShareTheirNodesRun) {
