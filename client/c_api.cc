@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/base/keys.h"
+#include "client/base/sha1.h"
 #include "client/base/uncancelled.h"
 #include "client/ring/handles.h"
 #include "client/run_state.h"
@@ -98,6 +99,16 @@ Stats StatsOf(const ranklog_run* run) {
     return run == nullptr ? Stats() : StateOf(run)->GetStats();
   } catch (...) {  // no memory
     return Stats();
+  }
+}
+
+template <typename Read>
+std::string TextOf(const ranklog_run* run, const Read& read) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    return run == nullptr ? std::string() : read(*StateOf(run));
+  } catch (...) {  // no memory
+    return std::string();
   }
 }
 
@@ -275,4 +286,21 @@ size_t ranklog_last_error(const ranklog_run* run, char* buffer, size_t size) noe
 
 size_t ranklog_run_id(const ranklog_run* run, char* buffer, size_t size) noexcept {
   return Write(StatsOf(run).run_id, buffer, size);
+}
+
+size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) noexcept {
+  return Write(TextOf(run, [](const RunState& state) { return state.Url(); }), buffer, size);
+}
+
+size_t ranklog_run_id_for(const char* save_dir, size_t save_dir_bytes, const char* experiment,
+                          size_t experiment_bytes, char* buffer, size_t size) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    std::string text(View(save_dir, save_dir_bytes));
+    text.push_back('/');
+    text.append(View(experiment, experiment_bytes));
+    return Write(ranklog::internal::Sha1(text), buffer, size);
+  } catch (...) {  // no memory
+    return Write("", buffer, size);
+  }
 }

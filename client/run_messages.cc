@@ -80,6 +80,7 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
     content_place_ = message.hello().content();
   }
   run_id_ = messages_->run_id();
+  url_ = messages_->url();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();
 }

@@ -427,6 +427,11 @@ std::optional<WriteResult> RunState::LeaveInFile(RingWriter* writer, std::string
   return outcome;
 }
 
+std::string RunState::Url() const {
+  MutexLock lock(StateMutex());
+  return url_;
+}
+
 Stats RunState::GetStats() const {
   MutexLock lock(StateMutex());
   Stats stats;

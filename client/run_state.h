@@ -58,6 +58,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
     return settings_.delivery_timeout.count() > 0 && !finish_timed_out_.load();
   }
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::string Url() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
   const Settings& settings() const override { return settings_; }
   const std::map<std::string, std::string>& job_variables() const override {
@@ -204,6 +205,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string other_state_dir_ ABSL_GUARDED_BY(StateMutex());  // see UserMessages::Facts
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());     // reported by the daemon
   std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // from the daemon; empty: not known yet
+  std::string url_ ABSL_GUARDED_BY(StateMutex());     // the same
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // Finish() came from the destructor

@@ -344,6 +344,7 @@ void UserMessages::PrintEnd(const Facts& facts) {
   } else if (durable && HasTracker() && !delivered_) {
     absl::StrAppend(&line, "; the daemon sends the rest to ", absl::StrJoin(destinations_, ", "));
   }
+  if (is_first_ && !url_.empty()) absl::StrAppend(&line, "; see ", url_);
   Print(well ? Severity::kInfo : Severity::kWarning, line);
 }
 

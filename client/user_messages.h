@@ -74,6 +74,8 @@ class UserMessages {
   bool delivered() const { return delivered_; }
   // The run id from the daemon, or the given one until the daemon has sent it.
   const std::string& run_id() const { return run_id_; }
+  // The run's page at its tracker; empty until the daemon has sent it.
+  const std::string& url() const { return url_; }
 
  private:
   struct Trouble {

@@ -278,6 +278,7 @@ TEST(CApiTest, NullIsHarmless) {
   ranklog_get_stats(nullptr, &stats);
   EXPECT_EQ(stats.rows_logged, 0u);
   EXPECT_EQ(ranklog_last_error(nullptr, nullptr, 0), 0u);
+  EXPECT_EQ(ranklog_url(nullptr, nullptr, 0), 0u);
   EXPECT_THAT(Changed(ranklog_run_settings(nullptr)), ElementsAre());
 }
 

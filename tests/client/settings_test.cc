@@ -159,6 +159,17 @@ TEST_F(SettingsTest, WandbSwitchesFactsOff) {
             std::make_pair(false, false));
 }
 
+TEST_F(SettingsTest, RunIdForAnExperimentIsStable) {
+  const std::string id = Settings::RunIdFor("/checkpoints", "gpt");
+  EXPECT_EQ(id, "f0a3b38b5baf5beabb7eb48c815ad6fe1838ee54");
+  EXPECT_TRUE(internal::IsRunId(id));
+  EXPECT_EQ(Settings::RunIdFor("", "").size(), 40u);
+  char cut[5];
+  EXPECT_EQ(ranklog_run_id_for("/checkpoints", 12, "gpt", 3, cut, sizeof cut), 40u);
+  EXPECT_EQ(std::string(cut), id.substr(0, 4));
+  EXPECT_EQ(ranklog_run_id_for(nullptr, 0, nullptr, 0, nullptr, 0), 40u);
+}
+
 TEST_F(SettingsTest, UnknownWordOfNamePatternIsReported) {
   Settings settings = From({{"RANKLOG_RUN_NAME_PATTERN", "{name}-{rank}-{local_rank}-{node}"}});
   EXPECT_THAT(settings.Validate(), IsEmpty());

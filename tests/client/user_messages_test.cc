@@ -433,7 +433,9 @@ TEST_F(UserMessagesTest, ReportsDeliveryProgressWhileWaiting) {
   messages.OnMessage(told(90, true));
   EXPECT_TRUE(messages.delivered());
   EXPECT_THAT(Said(messages, Ended(UserMessages::Facts::End::kDurable)),
-              ElementsAre("run job: all 100 rows of this rank are durable and delivered"));
+              ElementsAre("run job: all 100 rows of this rank are durable and delivered; see " +
+                          std::string(kUrl)));
+  EXPECT_EQ(messages.url(), kUrl);
 
   UserMessages local = Make();
   local.OnMessage(Hello());

@@ -54,7 +54,8 @@ TEST_F(DeliveredTest, TrackerHasRunWhenRankEnds) {  // S43
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_TRUE(wandb_->run("job").complete);
   EXPECT_THAT(wandb_->run("job").history, SizeIs(kDeliveredRows));
-  EXPECT_THAT(rank.Output(), HasSubstr("all 100 rows of this rank are durable and delivered\n"));
+  EXPECT_THAT(rank.Output(),
+              HasSubstr("all 100 rows of this rank are durable and delivered; see http://"));
 }
 
 TEST_F(DeliveredTest, SlowTrackerWaitReportsProgress) {

@@ -172,6 +172,12 @@ typedef void (*ranklog_text_callback)(void* user, const char* text, size_t bytes
 RANKLOG_API void ranklog_settings_validate(const ranklog_settings* settings,
                                            ranklog_text_callback each, void* user) RANKLOG_NOEXCEPT;
 
+// See Settings::RunIdFor(). Writes the id to `buffer`, cut to size - 1 bytes, and a zero byte. Returns
+// the bytes of the whole id, which are 40; 0 without memory.
+RANKLOG_API size_t ranklog_run_id_for(const char* save_dir, size_t save_dir_bytes,
+                                      const char* experiment, size_t experiment_bytes, char* buffer,
+                                      size_t size) RANKLOG_NOEXCEPT;
+
 enum ranklog_severity { RANKLOG_INFO = 0, RANKLOG_WARNING = 1, RANKLOG_ERROR = 2 };
 
 // Sends the messages for the user to `callback` instead of stderr; a null callback undoes this. See
@@ -297,12 +303,14 @@ typedef struct ranklog_stats {
 // Fills `stats`, of which the caller has set `size`. All counters are 0 for a null run.
 RANKLOG_API void ranklog_get_stats(const ranklog_run* run, ranklog_stats* stats) RANKLOG_NOEXCEPT;
 
-// Each writes a text of ranklog::Stats to `buffer`, cut to size - 1 bytes, and a zero byte, like
+// Each writes a text of the run to `buffer`, cut to size - 1 bytes, and a zero byte, like
 // snprintf(). Returns the bytes of the whole text. With a size of 0, `buffer` may be null.
 RANKLOG_API size_t ranklog_last_error(const ranklog_run* run, char* buffer,
                                       size_t size) RANKLOG_NOEXCEPT;
 RANKLOG_API size_t ranklog_run_id(const ranklog_run* run, char* buffer,
                                   size_t size) RANKLOG_NOEXCEPT;
+// See Run::Url().
+RANKLOG_API size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) RANKLOG_NOEXCEPT;
 
 // The version of libranklog.so, such as "ranklog 0.1.0". A self-contained library adds the versions
 // of the source packages that it contains: "ranklog 0.1.0 with abseil 20220623.1-1+deb12u2, ...,

@@ -259,6 +259,10 @@ class Run {
   // The settings as Init() resolved them: run_id, group, rank and others are filled in.
   const Settings& settings() const noexcept;
 
+  // The run's page at its tracker. Empty until the daemon knows it, and for a run that stays on this
+  // node. Costs about as much as stats().
+  std::string Url() const noexcept;
+
  private:
   friend Run Init(Settings settings) noexcept;
 
@@ -423,6 +427,11 @@ inline Stats Run::stats() const noexcept {
     return stats;
   }
   RANKLOG_CATCH_ALL { return Stats(); }  // no memory
+}
+
+inline std::string Run::Url() const noexcept {
+  RANKLOG_TRY { return header::ReadText(run_, ranklog_url); }
+  RANKLOG_CATCH_ALL { return std::string(); }  // no memory
 }
 
 inline const Settings& Run::settings() const noexcept {

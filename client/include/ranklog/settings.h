@@ -44,6 +44,11 @@ struct Settings {
   // Reads the environment of this process. Never fails: Validate() reports what cannot be parsed.
   static Settings FromEnvironment();
 
+  // A run id for an experiment: the SHA-1 of "{save_dir}/{experiment}" as 40 hexadecimal digits. Each
+  // start with the same two texts gets the same id, so with `resume` it continues the run. Both are
+  // used as they are: write the directory in the same way each time. Empty without memory.
+  static std::string RunIdFor(std::string_view save_dir, std::string_view experiment);
+
   // All mistakes in these settings, one sentence each, with what to do or what Init() uses instead.
   // Empty if there are none. Init() prints them in the terminal, and keeps the rows.
   std::vector<std::string> Validate() const;
@@ -456,6 +461,13 @@ inline SettingsHandle ToC(const Settings& settings) {
 
 inline Settings Settings::FromEnvironment() {
   return header::FromC(header::SettingsHandle(ranklog_settings_from_environment()).get());
+}
+
+inline std::string Settings::RunIdFor(std::string_view save_dir, std::string_view experiment) {
+  char id[41];
+  const size_t bytes = ranklog_run_id_for(save_dir.data(), save_dir.size(), experiment.data(),
+                                          experiment.size(), id, sizeof id);
+  return std::string(id, bytes < sizeof id ? bytes : 0);
 }
 
 inline std::vector<std::string> Settings::Validate() const {
