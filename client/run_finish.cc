@@ -59,9 +59,9 @@ bool RunState::HasRunsRows() const {
 }
 
 // After this, no thread writes to a ring of the run. A thread in a WriterCall stores `busy` and
-// then loads `closed_`; this thread stores `closed_` and then loads `busy`. That is safe only if
-// each side's store is visible before its load. Here membarrier() puts a barrier into every running
-// thread, so that a WriterCall needs none.
+// then loads `attention_` or `closed_`; this thread stores both and then loads `busy`. That is safe
+// only if each side's store is visible before its load. Here membarrier() puts a barrier into every
+// running thread, so that a WriterCall needs none.
 Clock::time_point RunState::Close(int exit_code, bool by_destructor) {
   const Clock::time_point now = Clock::now();
   {
@@ -73,6 +73,7 @@ Clock::time_point RunState::Close(int exit_code, bool by_destructor) {
     by_destructor_ = by_destructor;
     closed_at_ = now;
     closed_.store(true);
+    attention_.fetch_or(kIsClosed);
   }
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
@@ -100,6 +101,7 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
     if (thread_cache.writer == &ring->writer || Clock::now() >= deadline) return false;
     sched_yield();
   }
+  if (!ring->cut_off.load(std::memory_order_acquire)) WriteFacts(&ring->writer);
   ring->closing.store(true, std::memory_order_release);
   return true;
 }
@@ -110,6 +112,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 &&
                       !is_forked_ && !rings_before.empty() && HasRunsRows();
   if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream open
+  AwaitFacts(Clock::now() + std::max(timeout, kCallPatience));
   const Clock::time_point start = Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;

@@ -93,6 +93,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   }
   run->StartMessages(std::move(errors), rank_errors);
   if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
+  run->BeginFacts();
   // This thread will probably log, and the daemon must know of a rank that does not.
   run->FindWriter();
   return run;
@@ -259,6 +260,8 @@ void RunState::ForgetParent() {
   messages_ = std::move(messages);
   prints_last_line_ = false;
   is_forked_ = true;
+  attention_.fetch_and(~kFactsAreDue);  // the facts are those of the parent
+  facts_state_ = Facts::kDone;
   delivery_ = Delivery::kNotAwaited;
   for (auto& rows : lost_without_ring_) rows = 0;
   lost_items_ = 0;
@@ -401,6 +404,7 @@ WriteResult RunState::WriteItem(RingWriter* writer, std::string_view content) {
   if (WriterCall::IsInterrupted(*writer)) return WriteResult::kInterrupting;
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return WriteResult::kAfterFinish;
+  if (attention_.load(std::memory_order_relaxed) != 0) WriteFacts(writer);
   const WriteResult outcome = writer->WriteItem(content);
   if (outcome != WriteResult::kTooLarge) return outcome;
   if (const auto left = LeaveInFile(writer, content); left.has_value()) return *left;

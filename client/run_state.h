@@ -20,6 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "client/base/process.h"
 #include "client/base/stderr_lines.h"
+#include "client/facts/metadata.h"
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
 #include "client/stream/streamed_run.h"
@@ -59,6 +60,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   }
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Url() const ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Makes the run's metadata, once. A later call of a thread that logs writes it to the ring. For
+  // the sender's thread.
+  void GatherFacts() noexcept;
 
   const Settings& settings() const override { return settings_; }
   const std::map<std::string, std::string>& job_variables() const override {
@@ -87,6 +91,13 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
  private:
   explicit RunState(Settings settings);
+
+  // Lets the sender's thread gather the facts, unless they are not wanted.
+  void BeginFacts();
+  // Writes the facts to the ring, if they are due. Only for the thread that uses the ring.
+  void WriteFacts(RingWriter* writer) noexcept;
+  // Returns when the facts are due or written, at most at the deadline.
+  void AwaitFacts(std::chrono::steady_clock::time_point deadline) noexcept;
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
   void UseRing(const std::shared_ptr<Ring>& ring);
@@ -157,6 +168,11 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::shared_ptr<RunState> held_;  // this object, by Hold()
   std::unique_ptr<SharedSteps> steps_;
   std::atomic<bool> closed_ = false;  // set under StateMutex()
+  // What LogRow() must look at: the run is closed, or the facts are due. One word, so that Log()
+  // loads only one.
+  static constexpr uint32_t kIsClosed = 1;
+  static constexpr uint32_t kFactsAreDue = 2;
+  std::atomic<uint32_t> attention_ = 0;
   std::atomic<WriteResult> last_refusal_ = WriteResult::kTaken;
   bool usable_ = false;  // set by Create()
   Settings settings_;
@@ -177,6 +193,11 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
   std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
   bool is_forked_ = false;                 // in a forked child: the run is its parent's
+
+  enum class Facts { kNone, kGathering, kDone };
+  std::atomic<Facts> facts_state_ = Facts::kDone;
+  Surroundings surroundings_;
+  std::string facts_;  // a serialized item; constant once kFactsAreDue was set
 
   // Rows refused while no ring could count them, by reason. See MoveLossesToRing().
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};
@@ -242,7 +263,12 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
       return Refused(writer, WriteResult::kInterrupting);
     }
     const WriterCall call(writer);
-    if (closed_.load(std::memory_order_relaxed)) return Refused(writer, WriteResult::kAfterFinish);
+    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      if (closed_.load(std::memory_order_relaxed)) {
+        return Refused(writer, WriteResult::kAfterFinish);
+      }
+      WriteFacts(writer);
+    }
     if (step != nullptr && *step > kMaxStep) {
       return Refused(writer, WriteResult::kInvalid, "a step is above 2^53");
     }

@@ -6,10 +6,11 @@ cmake_minimum_required(VERSION 3.25)
 set(allow_proto proto)
 set(allow_client/base client/base proto)
 set(allow_client/settings client/settings ${allow_client/base})
+set(allow_client/facts client/facts ${allow_client/settings})
 set(allow_client/launch client/launch ${allow_client/settings})
 set(allow_client/ring client/ring ${allow_client/base})
 set(allow_client/stream client/stream client/ring ${allow_client/launch})
-set(allow_client client ${allow_client/stream})
+set(allow_client client client/facts ${allow_client/stream})
 set(allow_trainer/base trainer/base)
 set(allow_trainer/model trainer/model trainer/base)
 set(allow_trainer/parallel trainer/parallel trainer/base)
@@ -61,7 +62,7 @@ function(complain message)
 endfunction()
 
 # Subfolders are listed after their folder.
-set(folders proto client client/base client/settings client/launch client/ring client/stream
+set(folders proto client client/base client/settings client/facts client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate
     service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query

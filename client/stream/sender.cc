@@ -89,6 +89,24 @@ void Sender::AddPrintingRun(std::shared_ptr<StreamedRun> run) {
   wake_.NotifyAll();
 }
 
+void Sender::RunSoon(std::function<void()> task) {
+  MutexLock lock(StateMutex());
+  if (HasEnded()) return;
+  tasks_.push_back(std::move(task));
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.NotifyAll();
+}
+
+void Sender::RunTasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    MutexLock lock(StateMutex());
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
 void Sender::AddToFinish(const std::shared_ptr<StreamedRun>& run) {
   MutexLock lock(StateMutex());
   std::erase_if(to_finish_, [](const auto& other) { return other.expired(); });
@@ -269,6 +287,7 @@ void Sender::Loop() {
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
+    RunTasks();
     PrintMessages(/*last=*/false);
     if (!printing_runs_.empty()) next = std::min(next, Clock::now() + kPrintMessagesInterval);
     done_.NotifyAll();

@@ -39,6 +39,10 @@ class Sender {
   // Calls the run's PrintMessages() after each tick, until the run has printed its last message.
   void AddPrintingRun(std::shared_ptr<StreamedRun> run) ABSL_LOCKS_EXCLUDED(StateMutex());
 
+  // Calls `task` once, on the thread, unless the process ends before that. Nothing is sent until it
+  // returns.
+  void RunSoon(std::function<void()> task) ABSL_LOCKS_EXCLUDED(StateMutex());
+
   // Lets exit() wait for the end of the run, as StreamedRun::FinishAtExit() does.
   void AddToFinish(const std::shared_ptr<StreamedRun>& run) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Called at the exit of the process, before Stop().
@@ -80,6 +84,7 @@ class Sender {
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
+  void RunTasks() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void PrintMessages(bool last) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
@@ -94,6 +99,7 @@ class Sender {
   std::vector<std::shared_ptr<StreamedRun>> printing_runs_;  // only for the thread
 
   std::vector<std::shared_ptr<StreamedRun>> new_printing_runs_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::weak_ptr<StreamedRun>> to_finish_ ABSL_GUARDED_BY(StateMutex());
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());

@@ -49,8 +49,8 @@ function(copy from to)
     "    const WriterCall call(writer);\n"
     "    if (@BUG@ && closed_.load()) return Refused(writer, WriteResult::kAfterFinish); const WriterCall call(writer);\n")
   plant(run_state.h closed_before_busy
-    "    if (closed_.load(std::memory_order_relaxed)) return Refused("
-    "    if (!@BUG@ && closed_.load(std::memory_order_relaxed)) return Refused(")
+    "    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {"
+    "    if (!@BUG@ && attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {")
   plant(run_state.h handler_is_let_in
     "if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {"
     "if (!@BUG@ && WriterCall::IsInterrupted(*writer)) [[unlikely]] {")

@@ -71,6 +71,7 @@ constexpr size_t kLargeRingBytes = 2 * kRingBytes;
 // Replaces the spool's files, the sender and the process. A new one for each order.
 struct World {
   int rings_made = 0;
+  bool metadata = false;
   std::set<std::string> rings;  // rings that a daemon would find
   std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings;
   Mutex mutex;
@@ -116,6 +117,7 @@ void ArmForkHandlers() {}
 Settings Resolve(Settings settings) {
   settings.rank = settings.local_rank = 0;
   settings.quiet = true;
+  settings.metadata = world->metadata;
   return settings;
 }
 std::vector<std::string> RankErrors(const Settings&) { return {}; }
@@ -123,6 +125,12 @@ std::vector<std::string> RankStatisticsHints(const std::vector<std::string>&) { 
 std::map<std::string, std::string> JobVariables() { return {}; }
 v1::Hello MakeHello(const Settings&) { return {}; }
 v1::Launch MakeLaunch(const Settings&, bool) { return {}; }
+Surroundings ReadSurroundings() { return {}; }
+v1::Object MakeMetadata(const Settings&, const Surroundings&, int64_t) {
+  v1::Object facts;
+  facts.add_fields()->set_key("os");
+  return facts;
+}
 
 Sender* Sender::Get() {
   alignas(Sender) static std::byte nothing[sizeof(Sender)];
@@ -134,6 +142,7 @@ void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
                                 std::move(ring));
 }
 void Sender::AddPrintingRun(std::shared_ptr<StreamedRun>) {}
+void Sender::RunSoon(std::function<void()>) {}
 void Sender::AddToFinish(const std::shared_ptr<StreamedRun>&) {}
 bool Sender::SendUntil(Time, const std::function<bool()>& done) {
   while (!done()) testing::Yield();
@@ -306,6 +315,14 @@ class InterleavingTest : public ::testing::Test {
       if (start == Start::kIdleRing) EndThread();
     });
     Thread("logger", std::move(body), std::move(on_signal));
+  }
+  // Call it first: the run has metadata, which is an item.
+  void WithFacts() {
+    world_->metadata = true;
+    ++items_;
+  }
+  void FactsGatherer() {
+    Thread("facts", [this] { run_->GatherFacts(); });
   }
   void Finisher() {
     ++finishers_;
@@ -501,6 +518,19 @@ TEST_F(InterleavingTest, ConcurrentFinishesLoseNoRow) {
   };
   EXPECT_THAT(FirstError(begin), IsEmpty());
   EXPECT_GT(orders_, 30);
+}
+
+TEST_F(InterleavingTest, FactsAreWrittenOnce) {
+  for (const Start start : {Start::kOwnRing, Start::kIdleRing, Start::kNoRing}) {
+    EXPECT_THAT(FirstError([&] {
+                  WithFacts();
+                  Logger(start, [this] { Log(); });
+                  FactsGatherer();
+                  Finisher();
+                }),
+                IsEmpty());
+    EXPECT_GT(orders_, 30);
+  }
 }
 
 TEST_F(InterleavingTest, FullRingCountsRefusedRows) {

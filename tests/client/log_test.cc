@@ -42,6 +42,7 @@ class LogTest : public ::testing::Test {
     settings.spool_bytes = 1 << 20;
     settings.start_daemon = false;
     settings.quiet = true;
+    settings.metadata = false;  // the rings have what the tests write
     return settings;
   }
 

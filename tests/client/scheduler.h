@@ -178,6 +178,20 @@ class Atomic {
     StoreAtOnce(static_cast<T>(before + more));
     return before;
   }
+  T fetch_or(T bits, std::memory_order = std::memory_order_seq_cst,
+             const SourceLocation& place = SourceLocation::current()) {
+    Before(/*changes=*/true, place);
+    const T before = value_;
+    StoreAtOnce(static_cast<T>(before | bits));
+    return before;
+  }
+  T fetch_and(T bits, std::memory_order = std::memory_order_seq_cst,
+              const SourceLocation& place = SourceLocation::current()) {
+    Before(/*changes=*/true, place);
+    const T before = value_;
+    StoreAtOnce(static_cast<T>(before & bits));
+    return before;
+  }
   bool compare_exchange_weak(T& expected, T value, std::memory_order = std::memory_order_seq_cst,
                              const SourceLocation& place = SourceLocation::current()) {
     Before(/*changes=*/true, place);

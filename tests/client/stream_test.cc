@@ -52,6 +52,7 @@ class StreamTest : public ::testing::Test {
     settings.start_daemon = false;
     settings.quiet = true;
     settings.flush_interval = milliseconds(10);
+    settings.metadata = false;  // the rings have what the tests write
     return settings;
   }
 

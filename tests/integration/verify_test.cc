@@ -210,7 +210,7 @@ TEST_F(VerifyTest, UndeliveredRowsArePending) {
   const Finished finished = Verify();
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output,
-              AllOf(HasSubstr("PENDING"), HasSubstr("1200 rows and 2 items not yet delivered"),
+              AllOf(HasSubstr("PENDING"), HasSubstr("1200 rows and 3 items not yet delivered"),
                     Not(HasSubstr("all is there"))));
 }
 

@@ -44,7 +44,7 @@ struct Stats {
   // logged.
   uint64_t lost_values = 0;
 
-  // Calls of Config(), Summary() and DefineMetric() that the daemon has not yet acknowledged.
+  // Calls of Config(), Summary() and DefineMetric(), and metadata, not yet acknowledged.
   uint64_t updates_pending = 0;
   uint64_t updates_refused = 0;  // such calls that returned false
   bool connected = false;        // a daemon answers, and rows do not wait for it for more than 3 s
