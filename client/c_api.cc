@@ -136,6 +136,18 @@ ranklog_run* ranklog_init(const ranklog_settings* settings) noexcept {
   }
 }
 
+ranklog_run* ranklog_attach(const char* handle, const ranklog_settings* settings) noexcept {
+  const Uncancelled uncancelled;
+  try {
+    ranklog::Settings own = settings == nullptr ? ranklog::internal::SettingsFromEnvironment()
+                                                : *ranklog::internal::FromHandle(settings);
+    own.handle = handle == nullptr || *handle == '\0' ? ranklog::header::kNoHandle : handle;
+    return ranklog_init(ranklog::internal::ToHandle(&own));
+  } catch (...) {  // no memory
+    return nullptr;
+  }
+}
+
 void ranklog_release(ranklog_run* run, bool failed) noexcept {
   if (run == nullptr) return;
   const Uncancelled uncancelled;
@@ -290,6 +302,10 @@ size_t ranklog_run_id(const ranklog_run* run, char* buffer, size_t size) noexcep
 
 size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) noexcept {
   return Write(TextOf(run, [](const RunState& state) { return state.Url(); }), buffer, size);
+}
+
+size_t ranklog_handle(const ranklog_run* run, char* buffer, size_t size) noexcept {
+  return Write(TextOf(run, [](const RunState& state) { return state.Handle(); }), buffer, size);
 }
 
 size_t ranklog_run_id_for(const char* save_dir, size_t save_dir_bytes, const char* experiment,

@@ -13,7 +13,7 @@
 
 namespace ranklog::internal {
 void RunState::BeginFacts() {
-  if (!settings_.metadata) return;
+  if (!settings_.metadata || IsGuest()) return;
   surroundings_ = ReadSurroundings();
   facts_state_ = Facts::kNone;
   Sender::Get()->RunSoon([run = weak_from_this()] {

@@ -91,9 +91,9 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   v1::FinishedBy finished = v1::kFinishedByCall;
   {
     MutexLock lock(StateMutex());
-    header->exit_code.store(exit_code_, std::memory_order_relaxed);
-    // The end of a forked child says nothing about the run.
-    if (by_destructor_ && !is_forked_) finished = v1::kFinishedByDestructor;
+    // The end of a forked child, or of an attached process, says nothing about the run.
+    if (!is_attached_) header->exit_code.store(exit_code_, std::memory_order_relaxed);
+    if (by_destructor_ && !IsGuest()) finished = v1::kFinishedByDestructor;
   }
   header->finished.store(finished, std::memory_order_release);
   while (ring->writer.busy.load(std::memory_order_acquire)) {
@@ -109,8 +109,8 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
 FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor) {
   if (!usable_) return FlushResult::kDurable;
   const std::vector<std::shared_ptr<Ring>> rings_before = Rings();  // notices a fork
-  const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 &&
-                      !is_forked_ && !rings_before.empty() && HasRunsRows();
+  const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 && !IsGuest() &&
+                      !rings_before.empty() && HasRunsRows();
   if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream open
   AwaitFacts(Clock::now() + std::max(timeout, kCallPatience));
   const Clock::time_point start = Close(exit_code, by_destructor);

@@ -41,12 +41,13 @@ bool IsOtherDirectory(const std::string& asked, const std::string& daemons) {
 // numbers.
 void RunState::StartMessages(std::vector<std::string> errors,
                              std::vector<std::string> rank_errors) {
-  const bool is_first = *settings_.local_rank == 0 &&
+  const bool is_first = !is_attached_ && *settings_.local_rank == 0 &&
                         (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
                         !settings_.quiet;
-  const bool prints = is_first || (!rank_errors.empty() && !settings_.quiet);
   only_mistakes_ = !is_first;
-  if (only_mistakes_) errors = std::move(rank_errors);
+  // Those of an attached process may be in its own environment.
+  if (only_mistakes_ && !is_attached_) errors = std::move(rank_errors);
+  const bool prints = is_first || (!errors.empty() && !settings_.quiet);
   UserMessages::Sink sink;
   if (prints) {
     sink = [this](Severity severity, const std::string& text) {

@@ -9,11 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "client/content_files.h"
 #include "client/fork.h"
+#include "client/launch/join.h"
 #include "client/launch/launch.h"
 #include "client/launch/resolve.h"
 #include "client/ring/ticks.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
+#include "client/settings/run_handle.h"
 #include "client/settings/validate.h"
 #include "client/stream/sender.h"
 
@@ -68,11 +70,15 @@ RunState::RunState(Settings settings)
 
 std::shared_ptr<RunState> RunState::Create(Settings settings) {
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
+  std::vector<std::string> join_errors;
+  const std::optional<v1::RunHandle> maker = run->JoinByHandle(&join_errors);
   std::vector<std::string> errors = Validate(run->settings_);
+  errors.insert(errors.end(), join_errors.begin(), join_errors.end());
   const std::vector<std::string> rank_errors = RankErrors(run->settings_);
   const bool id_given = !run->settings_.run_id.empty();
   run->settings_ =
       Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
+  if (!maker) run->settings_.handle.clear();
   if (run->steps_ == nullptr) {
     run->SetLastError("not enough memory for a run");
     return run;
@@ -85,18 +91,47 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   ArmForkHandlers();
   run->hello_ = MakeHello(run->settings_);
   run->job_variables_ = JobVariables();
-  *run->hello_.mutable_launch() = MakeLaunch(run->settings_, id_given);
+  if (maker) {
+    JoinHello(*maker, &run->hello_);
+    run->handle_ = *maker;
+  } else {
+    *run->hello_.mutable_launch() = MakeLaunch(run->settings_, id_given);
+    run->handle_ = MakeHandle(run->hello_);
+    run->handle_.set_steps_pid(getpid());
+    run->handle_.set_steps_descriptor(run->steps_->descriptor());
+    run->handle_.set_steps_token(run->steps_->token());
+  }
   run->usable_ = true;
   {
     MutexLock lock(StateMutex());
     ProcessTickRate();  // starts to measure
   }
   run->StartMessages(std::move(errors), rank_errors);
-  if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
+  if (run->settings_.delivery_timeout.count() > 0 && !run->is_attached_) {
+    Sender::Get()->AddToFinish(run);
+  }
   run->BeginFacts();
   // This thread will probably log, and the daemon must know of a rank that does not.
   run->FindWriter();
   return run;
+}
+
+std::optional<v1::RunHandle> RunState::JoinByHandle(std::vector<std::string>* errors) {
+  if (settings_.handle.empty() || settings_.disabled) return std::nullopt;
+  absl::StatusOr<v1::RunHandle> maker = UseHandle(settings_.handle);
+  if (!maker.ok()) {
+    // Validate() reports a text that is no handle.
+    if (!absl::IsInvalidArgument(maker.status())) {
+      errors->emplace_back(maker.status().message().data(), maker.status().message().size());
+    }
+    return std::nullopt;
+  }
+  is_attached_ = true;
+  settings_ = JoinSettings(*maker, std::move(settings_));
+  auto steps =
+      SharedSteps::Join(maker->steps_pid(), maker->steps_descriptor(), maker->steps_token());
+  if (steps != nullptr) steps_ = std::move(steps);
+  return *std::move(maker);
 }
 
 RingWriter* RunState::FindWriter() {
@@ -222,8 +257,8 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes,
     ring->writer.steps_word = steps_->AddRing();
     ProcessTickRate().Measure();
     ProcessTickRate().Calibrate(ring->spool->header());
-    // A forked helper process is often killed when it is done. Its end says nothing about the run.
-    if (is_forked_)
+    // A helper process is often killed when it is done. Its end says nothing about the run.
+    if (IsGuest())
       ring->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_relaxed);
     MoveLossesToRing();
     // Not earlier: if the process ended after Finish(), a ring that Finish() did not see would mark
@@ -435,6 +470,8 @@ std::string RunState::Url() const {
   MutexLock lock(StateMutex());
   return url_;
 }
+
+std::string RunState::Handle() const { return usable_ ? EncodeHandle(handle_) : ""; }
 
 Stats RunState::GetStats() const {
   MutexLock lock(StateMutex());

@@ -60,6 +60,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   }
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Url() const ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Empty if the run accepts no rows.
+  std::string Handle() const;
   // Makes the run's metadata, once. A later call of a thread that logs writes it to the ring. For
   // the sender's thread.
   void GatherFacts() noexcept;
@@ -92,12 +94,17 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
  private:
   explicit RunState(Settings settings);
 
+  // Joins the run that `settings_` name, if they have a handle, before anything else is read from
+  // them. Appends the reason why that is impossible to `errors`.
+  std::optional<v1::RunHandle> JoinByHandle(std::vector<std::string>* errors);
   // Lets the sender's thread gather the facts, unless they are not wanted.
   void BeginFacts();
   // Writes the facts to the ring, if they are due. Only for the thread that uses the ring.
   void WriteFacts(RingWriter* writer) noexcept;
   // Returns when the facts are due or written, at most at the deadline.
   void AwaitFacts(std::chrono::steady_clock::time_point deadline) noexcept;
+  // The process writes to the run of another process: its end says nothing about the run.
+  bool IsGuest() const { return is_forked_ || is_attached_; }
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
   void UseRing(const std::shared_ptr<Ring>& ring);
@@ -193,6 +200,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
   std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
   bool is_forked_ = false;                 // in a forked child: the run is its parent's
+  bool is_attached_ = false;               // the run was joined by a handle
+  v1::RunHandle handle_;                   // set by Create()
 
   enum class Facts { kNone, kGathering, kDone };
   std::atomic<Facts> facts_state_ = Facts::kDone;

@@ -1,4 +1,5 @@
-// The open step of a run, shared by all threads of a rank and its forked children.
+// The open step of a run, shared by all threads of a rank, its forked children, and the processes that
+// joined its run by a handle.
 
 #ifndef CLIENT_RING_STEPS_H_
 #define CLIENT_RING_STEPS_H_
@@ -12,7 +13,8 @@ namespace ranklog::internal {
 
 inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // the largest that JSON holds exactly
 
-// Lives in memory that forked children share. Thread-safe, also across processes.
+// Lives in memory that forked children share, and that other processes of the user can map by a
+// descriptor. Thread-safe, also across processes.
 //
 // A row without a step takes the open step, which is above all earlier steps. A row that gives its
 // step may be below the open step, because steps grow within a ring (RingWriter), not within a run.
@@ -26,11 +28,19 @@ class SharedSteps {
  public:
   static constexpr uint32_t kWords = 7;  // one cache line with `next`
 
-  // Returns null if the system has no page left.
+  // Returns null if the system has no page left. Without a free descriptor, only forked children
+  // share the steps.
   static std::unique_ptr<SharedSteps> Create();
+  // Shares the steps that the process `pid` made, by the descriptor and the token of that object.
+  // Returns null if the process has ended, is not visible here, or has closed the descriptor.
+  static std::unique_ptr<SharedSteps> Join(int64_t pid, int descriptor, uint64_t token);
   ~SharedSteps();
   SharedSteps(const SharedSteps&) = delete;
   SharedSteps& operator=(const SharedSteps&) = delete;
+
+  // For Join(). The token is 0 if other processes cannot join.
+  int descriptor() const { return fd_; }
+  uint64_t token() const { return fd_ < 0 ? 0 : memory_->token; }
 
   // Returns the word of a new ring.
   uint32_t AddRing();
@@ -74,9 +84,10 @@ class SharedSteps {
     std::atomic<int64_t> words[kWords];
     std::atomic<uint32_t> next = 1;            // the word of the next ring
     std::atomic<bool> given_together = false;  // a step was given, in the first word
+    uint64_t token = 0;  // random: tells whether a descriptor is the right one
   };
 
-  explicit SharedSteps(Memory* memory) : memory_(memory) {}
+  SharedSteps(Memory* memory, int fd) : memory_(memory), fd_(fd) {}
   int64_t largest() const {
     int64_t largest = memory_->words[0].load(std::memory_order_relaxed);
     const uint32_t words = memory_->next.load(std::memory_order_relaxed);
@@ -88,6 +99,7 @@ class SharedSteps {
   void TakeTogether(int64_t step);
 
   Memory* const memory_;
+  const int fd_;  // of the memory; -1: none, or that of another process
 };
 
 // The step for a row. It is taken when nothing else can refuse the row, so that a refused row does

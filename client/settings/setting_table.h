@@ -7,7 +7,7 @@
 //   rank_statistics                   a small language (rank_statistics.h)
 //   destination_settings, credentials  the destinations' variables (destination_variables.h)
 //   delivery_timeout                  its variable, RANKLOG_FINISH; its limits are here
-//   run_id, address                   their form (validate.cc); their variables are here
+//   run_id, address, handle           their form (validate.cc); their variables are here
 //   on_message                        set by the program only
 //
 // A new setting has its member in ranklog/settings.h, and its rows here and in settings.md. If it
@@ -49,6 +49,7 @@ inline constexpr TextSetting kTextSettings[] = {
     {&Settings::project, "project", {"RANKLOG_PROJECT", "WANDB_PROJECT"}, 128, {}, "/\\#?%:"},
     {&Settings::entity, "entity", {"RANKLOG_ENTITY", "WANDB_ENTITY"}, 1024},
     {&Settings::run_id, "run_id", {"RANKLOG_RUN_ID", "WANDB_RUN_ID"}},  // IsRunId()
+    {&Settings::handle, "handle", {"RANKLOG_HANDLE"}},                  // HandleError()
     {&Settings::name, "name", {"RANKLOG_NAME", "WANDB_NAME"}, 1024},
     {&Settings::group, "group", {"RANKLOG_RUN_GROUP", "WANDB_RUN_GROUP"}, 1024},
     {&Settings::job_type, "job_type", {"RANKLOG_JOB_TYPE", "WANDB_JOB_TYPE"}, 1024},

@@ -13,6 +13,7 @@
 #include "client/base/short_name.h"
 #include "client/settings/destination_variables.h"
 #include "client/settings/rank_statistics.h"
+#include "client/settings/run_handle.h"
 #include "client/settings/setting_table.h"
 #include "client/settings/socket_address.h"
 #include "client/settings/strategy_name.h"
@@ -138,6 +139,10 @@ void CheckTexts(const Settings& settings, Errors* errors) {
                                    "; use {rank}, {local_rank}, {node_rank}, {node}, {id} or "
                                    "{name}; Init() uses rank-{rank}"));
   }
+  if (!settings.handle.empty()) {
+    const absl::Status handle = internal::DecodeHandle(settings.handle).status();
+    if (!handle.ok()) errors->emplace_back(handle.message().data(), handle.message().size());
+  }
   if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
     const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
     errors->push_back(absl::StrCat(
@@ -234,6 +239,7 @@ void CleanTexts(Settings* settings) {
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
   CleanDestinationSettings(settings);
   if (!UnknownWord(settings->run_name_pattern).empty()) settings->run_name_pattern.clear();
+  if (!internal::DecodeHandle(settings->handle).ok()) settings->handle.clear();
   std::string& id = settings->run_id;
   if (!id.empty() && !internal::IsRunId(id)) id = RunIdFor(id);
 }

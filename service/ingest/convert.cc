@@ -204,6 +204,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .process = launch.process(),
                       .unseen = launch.unseen()};
   }
+  session.attached = hello.attached();
   RETURN_IF_ERROR(model::Validate(session));
   return session;
 }

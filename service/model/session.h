@@ -105,6 +105,8 @@ struct Session {
   uint64_t first_item = 1;  // the same for items
   Launch launch{};
   bool left = false;  // its process has ended; the ring was found
+  // Its process joined the run by a handle: the settings and credentials of the maker count.
+  bool attached = false;
   // What is wrong with the settings of its destinations, for the user. {run} stands for the run.
   std::vector<std::string> mistakes{};
   std::string unnamed{};  // why its ring is not a file, and the risk; empty if it is a file

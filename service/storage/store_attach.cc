@@ -115,7 +115,7 @@ absl::StatusOr<int64_t> Store::FindOrMakeJob(const model::Session& session) {
       writer_.SelectInteger("SELECT id FROM job WHERE project = ?1 AND job_id = ?2",
                             {session.stream.project, session.stream.job_id});
   if (found.ok()) {
-    RETURN_IF_ERROR(MergeSettings(*found, session));
+    if (!session.attached) RETURN_IF_ERROR(MergeSettings(*found, session));
     return *found;
   }
   if (!absl::IsNotFound(found.status())) return found.status();

@@ -279,6 +279,7 @@ TEST(CApiTest, NullIsHarmless) {
   EXPECT_EQ(stats.rows_logged, 0u);
   EXPECT_EQ(ranklog_last_error(nullptr, nullptr, 0), 0u);
   EXPECT_EQ(ranklog_url(nullptr, nullptr, 0), 0u);
+  EXPECT_EQ(ranklog_handle(nullptr, nullptr, 0), 0u);
   EXPECT_THAT(Changed(ranklog_run_settings(nullptr)), ElementsAre());
 }
 

@@ -125,6 +125,13 @@ std::vector<std::string> RankStatisticsHints(const std::vector<std::string>&) { 
 std::map<std::string, std::string> JobVariables() { return {}; }
 v1::Hello MakeHello(const Settings&) { return {}; }
 v1::Launch MakeLaunch(const Settings&, bool) { return {}; }
+v1::RunHandle MakeHandle(const v1::Hello&) { return {}; }
+absl::StatusOr<v1::RunHandle> UseHandle(const std::string&) {
+  return absl::InvalidArgumentError("none");
+}
+Settings JoinSettings(const v1::RunHandle&, Settings own) { return own; }
+void JoinHello(const v1::RunHandle&, v1::Hello*) {}
+std::string EncodeHandle(const v1::RunHandle&) { return ""; }
 Surroundings ReadSurroundings() { return {}; }
 v1::Object MakeMetadata(const Settings&, const Surroundings&, int64_t) {
   v1::Object facts;
@@ -157,6 +164,7 @@ const char* Sender::Trouble() { return nullptr; }
 namespace ranklog::internal {
 
 std::vector<std::string> Validate(const Settings&) { return {}; }
+Settings Repair(Settings settings) { return settings; }
 
 }  // namespace ranklog::internal
 

@@ -197,6 +197,11 @@ RANKLOG_API bool ranklog_settings_on_message(ranklog_settings* settings,
 // ranklog_release(). Takes at most 10 ms.
 RANKLOG_API ranklog_run* ranklog_init(const ranklog_settings* settings) RANKLOG_NOEXCEPT;
 
+// Joins the run of another process by the text that ranklog_handle() wrote there. See
+// ranklog::Attach(). `settings` as for ranklog_init(). A null or empty handle is a wrong one.
+RANKLOG_API ranklog_run* ranklog_attach(const char* handle,
+                                        const ranklog_settings* settings) RANKLOG_NOEXCEPT;
+
 // Gives the run back, like the destructor of ranklog::Run: rows are in the spool, and the daemon
 // takes them from there. `failed`: the program ends because of an error, so that the run's exit code
 // is 1. No call of the run may be in progress on another thread, and none may follow. A forked child
@@ -309,8 +314,10 @@ RANKLOG_API size_t ranklog_last_error(const ranklog_run* run, char* buffer,
                                       size_t size) RANKLOG_NOEXCEPT;
 RANKLOG_API size_t ranklog_run_id(const ranklog_run* run, char* buffer,
                                   size_t size) RANKLOG_NOEXCEPT;
-// See Run::Url().
+// See Run::Url() and Run::Handle().
 RANKLOG_API size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) RANKLOG_NOEXCEPT;
+RANKLOG_API size_t ranklog_handle(const ranklog_run* run, char* buffer,
+                                  size_t size) RANKLOG_NOEXCEPT;
 
 // The version of libranklog.so, such as "ranklog 0.1.0". A self-contained library adds the versions
 // of the source packages that it contains: "ranklog 0.1.0 with abseil 20220623.1-1+deb12u2, ...,

@@ -263,6 +263,11 @@ class Run {
   // node. Costs about as much as stats().
   std::string Url() const noexcept;
 
+  // A text by which other processes write to this run: see Attach(). Some hundred bytes of
+  // [A-Za-z0-9_.-]. It contains no secrets, stays the same for the whole run, and is valid on this
+  // node, in this boot. Empty for a disabled run.
+  std::string Handle() const noexcept;
+
  private:
   friend Run Init(Settings settings) noexcept;
 
@@ -278,7 +283,32 @@ class Run {
 // Opens a run. Returns within 10 ms, with or without a daemon, a network or a tracker. Replaces
 // settings that Validate() rejects with usable ones, so that a typo loses no row. Reports each
 // replacement in the terminal and in stats().last_error.
+//
+// With Settings::handle (RANKLOG_HANDLE), it joins the run of another process instead. See Attach().
 Run Init(Settings settings) noexcept;
+
+// Joins the run of another process of this node, its maker, by the handle that Run::Handle() returned
+// there. Use it after fork() and exec(), or in any process that gets the handle. Never fails the
+// caller, and takes at most 10 ms, like Init().
+//
+// The process is then another process of the maker's rank:
+// - Its rows have its own ring and its own connection. The spool, the daemon's address and the
+//   credentials come from its own settings; project, id, name, group, rank and strategy are the
+//   maker's.
+// - Rows of several processes at one step are joined, like those of threads. Rows without a step take
+//   the open step that all processes of the run share, as long as the maker lives and is visible
+//   here. Without that, they count from step 0, and rows of steps that the run has passed are late:
+//   give the steps.
+// - The run ends when all of its processes have ended. Finish() of this process ends its part of the
+//   run. It waits until its rows are durable, and never for the delivery. The run's exit code and
+//   reason are those of the maker. A code that this process gives, or its crash, does not count.
+// - If the maker has ended already, the run is open again until this process ends.
+// - It prints no messages except mistakes in its own settings.
+//
+// If the handle is wrong, for example because it was cut, the rows are kept in a run of their own, as
+// by Init() with these settings. The terminal and stats().last_error report it.
+Run Attach(std::string_view handle) noexcept;
+Run Attach(std::string_view handle, Settings settings) noexcept;
 
 // What follows is not part of the documentation.
 
@@ -390,6 +420,9 @@ inline FlushResult Run::Finish(int exit_code) noexcept {
 
 namespace header {
 
+// A handle that is never valid, for Attach("").
+inline constexpr const char* kNoHandle = "none";
+
 // The text that `read` (ranklog_last_error, ...) writes. It may change between two calls.
 template <typename Read>
 std::string ReadText(const ranklog_run* run, const Read& read) {
@@ -434,6 +467,11 @@ inline std::string Run::Url() const noexcept {
   RANKLOG_CATCH_ALL { return std::string(); }  // no memory
 }
 
+inline std::string Run::Handle() const noexcept {
+  RANKLOG_TRY { return header::ReadText(run_, ranklog_handle); }
+  RANKLOG_CATCH_ALL { return std::string(); }  // no memory
+}
+
 inline const Settings& Run::settings() const noexcept {
   static const Settings* const kNone = new Settings;
   return settings_ == nullptr ? *kNone : *settings_;
@@ -453,6 +491,19 @@ inline Run Init(Settings settings) noexcept {
   }
   RANKLOG_CATCH_ALL {}  // no memory: return an empty run, or one without its settings
   return run;
+}
+
+inline Run Attach(std::string_view handle, Settings settings) noexcept {
+  RANKLOG_TRY {
+    settings.handle = handle.empty() ? header::kNoHandle : std::string(handle);
+    return Init(std::move(settings));
+  }
+  RANKLOG_CATCH_ALL { return Run(); }  // no memory
+}
+
+inline Run Attach(std::string_view handle) noexcept {
+  RANKLOG_TRY { return Attach(handle, Settings::FromEnvironment()); }
+  RANKLOG_CATCH_ALL { return Run(); }  // no memory
 }
 
 }  // namespace RANKLOG_LAYOUT

@@ -60,6 +60,9 @@ struct Settings {
   // else random. [A-Za-z0-9_.-], 1 to 128 characters
   std::string run_id;
   std::string name;  // RANKLOG_NAME, WANDB_NAME
+  // RANKLOG_HANDLE: what Run::Handle() returned in another process. If set, Init() joins that run, as
+  // Attach() does
+  std::string handle;
   // RANKLOG_RUN_GROUP, WANDB_RUN_GROUP; else slurm-ARRAYJOB in a Slurm job array; else the run id
   std::string group;
   std::string job_type;           // RANKLOG_JOB_TYPE, WANDB_JOB_TYPE
@@ -176,6 +179,7 @@ void VisitSettings(Visit&& visit, S&... settings) {
   visit("entity", settings.entity...);
   visit("run_id", settings.run_id...);
   visit("name", settings.name...);
+  visit("handle", settings.handle...);
   visit("group", settings.group...);
   visit("job_type", settings.job_type...);
   visit("notes", settings.notes...);

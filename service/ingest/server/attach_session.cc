@@ -22,6 +22,15 @@ namespace {
 // Memory of a queued write, without its message; approximate.
 constexpr size_t kWriteOverhead = 512;
 
+// An attached process has its own environment. Its credentials must not replace those of the maker,
+// but count if the maker has ended and this daemon may not know any.
+bool CredentialsCount(const v1::Hello& hello, const StreamRegistry& registry) {
+  if (!hello.attached()) return true;
+  return !registry.HasProcess(hello.launch().process()) &&
+         std::any_of(hello.credentials().begin(), hello.credentials().end(),
+                     [](const auto& credential) { return !credential.second.empty(); });
+}
+
 }  // namespace
 
 std::shared_ptr<AttachSession> AttachSession::Start(const IngestContext* context,
@@ -122,7 +131,10 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   }
   RETURN_IF_ERROR(
       CheckFormerProgram(key_, peer_.get(), hello.identity().began_us(), *context_.registry));
-  context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
+  if (CredentialsCount(hello, *context_.registry)) {
+    context_.credentials.remember(session,
+                                  {hello.credentials().begin(), hello.credentials().end()});
+  }
   ResolveDestinations(context_.credentials, &session);
   SubscribeToNotices();  // before the attach, which waits while the disk is full
   std::shared_ptr<const RingFile> ring = OpenRankRing(hello, peer_.get(), *context_.counters);
