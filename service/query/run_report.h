@@ -43,7 +43,7 @@ struct DestinationReport {
   bool complete = false;  // the run's end is delivered too
   std::string last_error;
   bool set_apart = false;  // not tried, because it crashes the process that tries
-  std::string url;         // of the run's page; empty: not known yet, or none
+  std::string url{};       // of the run's page; empty: not known yet, or none
 };
 
 struct RunReport {

@@ -73,13 +73,21 @@ Upsert WandbDelivery::Description() const {
   return upsert;
 }
 
+// A run's group is the id of its job, unless the job gives another one. Only a new run needs that.
+bool WandbDelivery::HasUsualGroup() const {
+  const std::vector<model::Stream>& streams = config_reader_.streams();
+  return run_.settings.group == run_.run_id ||
+         (!streams.empty() && run_.settings.group == streams.front().key.job_id);
+}
+
 // Whether the server has everything that describes the run.
 bool WandbDelivery::IsDescribed() const {
   bool sent = config_.IsSent();
   Description().VisitTexts([&](const char* name, std::string* text) {
     const auto found = cursor_.sent_texts.find(name);
     const bool same = found != cursor_.sent_texts.end() && found->second == Digest(*text);
-    sent &= text->empty() || same;
+    const bool usual = text->empty() || (name == absl::string_view("group") && HasUsualGroup());
+    sent &= usual || same;
   });
   return sent;
 }
@@ -100,9 +108,11 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
     std::string digest = Digest(*text);
     const auto sent = cursor_.sent_texts.find(std::string(name));
     const bool is_there = sent != cursor_.sent_texts.end() && sent->second == digest;
-    const bool theirs = taken_over && ((name == "name" && !server_run_.display_name.empty()) ||
-                                       (name == "notes" && server_run_.has_notes) ||
-                                       (name == "tags" && server_run_.has_tags));
+    const bool has_own = (name == "name" && !server_run_.display_name.empty()) ||
+                         (name == "notes" && server_run_.has_notes) ||
+                         (name == "tags" && server_run_.has_tags);
+    const bool group = name == "group" && (created || taken_over) && HasUsualGroup();
+    const bool theirs = group || (taken_over && has_own);
     if (is_there || theirs) text->clear();
     upserted_texts_[std::string(name)] = std::move(digest);
   });

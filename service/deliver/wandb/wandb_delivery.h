@@ -98,6 +98,7 @@ class WandbDelivery : public TrackerDelivery {
   bool IsDescribed() const;
   Upsert Description() const;
   std::string WriterId() const;
+  bool HasUsualGroup() const;
   absl::Duration UpsertRun(absl::Time now);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
