@@ -98,7 +98,7 @@ plant(deliver_loop.cc wait_by_wall_clock
 plant(deliver_loop.cc dead_letter_not_stored
   "RETURN_IF_ERROR(store.AddDeadLetter(letter));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddDeadLetter(letter));")
-plant(wandb_delivery.cc resend_renumbered
+plant(wandb_config.cc resend_renumbered
   "  if (!cursor_.created()) {
     cursor_.storage_id"
   "  if (!cursor_.created() || @BUG@) {

@@ -67,7 +67,9 @@ void BM_HistoryLines(benchmark::State& state) {
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
     aggregate::MetricTable table;
-    History history(&table, batch.blocks[0].times_us[0], 1 << 20);
+    model::Run run;
+    run.started_us = batch.blocks[0].times_us[0];
+    History history(&table, RunClock(run, {}, 0), 1 << 20);
     HistoryLines lines;
     history.Write(batch, shapes, kRows, SIZE_MAX, {}, &lines);
     benchmark::DoNotOptimize(lines.content.data());
