@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 
 namespace ranklog::internal {
 namespace {
@@ -81,7 +82,9 @@ void MaskCredentials(const std::map<std::string, std::string>& credentials, std:
 }  // namespace
 
 bool IsSecretName(std::string_view name) {
-  const std::string lower = absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
+  // A tokenizer is no token.
+  const std::string lower = absl::StrReplaceAll(
+      absl::AsciiStrToLower(absl::string_view(name.data(), name.size())), {{"tokeniz", ""}});
   for (const char* word :
        {"key", "token", "secret", "password", "passwd", "credential", "auth", "jwt"}) {
     if (lower.find(word) != std::string::npos) return true;

@@ -249,12 +249,16 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   handle_->headers.reset();
   handle_->file = FileBody();
   handle_->Append("Expect:");
+  bool has_type = false;
   for (const auto& [name, value] : request.headers) {
+    has_type |= absl::EqualsIgnoreCase(name, "Content-Type");
     if (HasLineBreak(name) || HasLineBreak(value)) {
       return absl::FailedPreconditionError(absl::StrCat("header ", name, ": has a line break"));
     }
     handle_->Append(absl::StrCat(name, ": ", value));
   }
+  // libcurl would call any body a form, and stores of files sign the type.
+  if (!has_type) handle_->Append("Content-Type:");
   if (request.gzip && !request.file) handle_->Append("Content-Encoding: gzip");
 
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());

@@ -51,7 +51,8 @@ TEST(SecretsTest, FormsOfKeysAreMasked) {
 }
 
 TEST(SecretsTest, OrdinaryArgumentsStay) {
-  const std::vector<std::string> usual = {"", "-", "--", "=", "train.py", "--lr=1e-3", "a@b.c"};
+  const std::vector<std::string> usual = {"",          "-",     "--",          "=",      "train.py",
+                                          "--lr=1e-3", "a@b.c", "--tokenizer", "bpe:500"};
   EXPECT_EQ(MaskArguments(usual, {}), usual);
 }
 

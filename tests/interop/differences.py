@@ -35,13 +35,7 @@ NO_RUN = "!must_new !never_after_sdk"
 BY_SDK = "!allow_by_sdk !must_by_sdk !auto_by_sdk"
 
 # A feature removes its line when it comes.
-NOT_YET = [
-    Difference(f"* {NO_RUN} !killed {BY_SDK}", ("files/wandb-summary.json*", "files/config.yaml*"), "no run files"),
-    Difference("whole", ("files/wandb-metadata.json*", "config/_wandb/e/*"), "no facts about the machine"),
-    Difference("whole", ("events/*",), "no system metrics"),
-    Difference("*_after_sdk !never*", ("config/deep",), "the config of the server is not read: keys of the SDK's start are lost"),
-    Difference("never_after_sdk", ("*", "refused", "history rows"), "`never` does not ask the server"),
-]
+NOT_YET = []
 
 OTHER = [
     Difference(
@@ -52,7 +46,10 @@ OTHER = [
     Difference(f"* {NO_RUN} {BY_SDK}", ("config/_wandb/t/13",), "the platform, which only the SDK tells"),
     Difference(
         f"* {NO_RUN}",
-        ("config/rank", "config/local_rank", "config/world_size", "config/node"),
+        (
+            *("config/rank", "config/local_rank", "config/world_size", "config/node"),
+            *(f"files/config.yaml/{key}" for key in ("rank", "local_rank", "world_size", "node")),
+        ),
         "Ranklog tells the rank in the config",
     ),
     Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
@@ -60,16 +57,6 @@ OTHER = [
         "bare values steps config definitions summary finish_3 exit_? killed *_new !must_new",
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
-    ),
-    Difference(
-        "allow_existing must_existing auto_existing *_after_sdk !never_after_sdk again checkpoint without_steps edited_between",
-        ("run/groupName",),
-        "a resumed start without a group replaces the group by the run's id",
-    ),
-    Difference(
-        "edited",
-        ("run/displayName", "run/notes", "run/tags"),
-        "an upsert for a changed config sends the name, notes and tags again, over what a person has set meanwhile",
     ),
     Difference("steps", ("summary/ranklog/rows_lost",), "Ranklog counts the rows whose step was over; the SDK only warns"),
     Difference("values", ("history/0/negative", "summary/negative"), "the SDK sends -0.0 as 0"),

@@ -68,7 +68,7 @@ class Referee:
         state.mkdir(mode=0o700)
         self.start(
             *(self.ranklogd, "--state-dir", state / "state", "--listen", f"unix:{state}/d.sock"),
-            *("--spool-dir", state / "spool", "--transmit-interval", "1s"),
+            *("--spool-dir", state / "spool", "--transmit-interval", "1s", "--sample-interval", "500ms"),
             env=self.environment(),
             stderr=(state / "log").open("w"),
         )
@@ -149,6 +149,9 @@ class Referee:
             "RANKLOG_START_DAEMON": "false",
             "RANKLOG_QUIET": "1",
             "RANKLOG_FINISH": f"delivered:{scenario.timeout}",
+            # As the SDK's settings: only one scenario is about them.
+            "RANKLOG_METADATA": "" if scenario.sdk.get("whole") else "0",
+            "RANKLOG_SYSTEM_METRICS": "" if scenario.sdk.get("whole") else "0",
         }
         environment = {key: str(value) for key, value in environment.items() if value != ""}
         done = subprocess.run(

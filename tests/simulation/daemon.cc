@@ -52,6 +52,7 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
         surroundings_.tracker->Connect(surroundings_.node, [this] { return works(); });
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = world_.Bits() | 1;
+    options.files = false;  // the simulated tracker has no store of files
     worker.make = [this, transport, options](
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {

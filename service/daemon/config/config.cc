@@ -248,10 +248,9 @@ void AddSamples(CLI::App& app, Config* config) {
               "how often the system metrics of a job are sampled; 0: never "
               "[$RANKLOG_SAMPLE_INTERVAL]");
   app.add_option("--sample-disk", config->sample_disks,
-                 "directories whose file systems and devices are sampled")
+                 "directories whose file systems and devices are sampled; default /")
       ->type_name("DIR")
-      ->check(NotEmpty())
-      ->capture_default_str();
+      ->check(NotEmpty());
   app.add_flag("--sample-cores", config->sample_cores, "sample each CPU core, too");
 }
 

@@ -49,7 +49,8 @@ struct Parsed {
 };
 
 // Flags take precedence over the configuration file, and the file over the environment
-// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_TRANSMIT_INTERVAL,
+// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_SAMPLE_INTERVAL,
+// RANKLOG_TRANSMIT_INTERVAL,
 // XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Not thread-safe, because it reads the environment.
 Parsed ParseConfig(int argc, const char* const* argv);
 

@@ -24,6 +24,7 @@ constexpr std::pair<absl::string_view, const char*> kVariables[] = {
     {"listen", "RANKLOG_ADDRESS"},
     {"spool-dir", "RANKLOG_SPOOL_DIR"},
     {"transmit-interval", "RANKLOG_TRANSMIT_INTERVAL"},
+    {"sample-interval", "RANKLOG_SAMPLE_INTERVAL"},
 };
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // some editors begin a UTF-8 file with it
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/deliver/json_writer.h"
@@ -28,9 +29,16 @@ const std::map<std::string, int>& SummaryNumbers() {
 constexpr char kOwnKey[] = "_wandb";
 constexpr size_t kMaxDigests = 1000;  // 40 KB in the stored cursor
 
-std::string DigestOf(const Json& value) { return Digest(ToJsonText(value)); }
+constexpr size_t kDigestBytes = 32;
+constexpr size_t kDigestsOfKey = 4;
 
 Json FromServer(const nlohmann::json& value) { return Json::parse(value.dump()); }
+
+// Of a member of a document.
+std::string DigestOf(const Json& member) {
+  const bool wrapped = member.is_object() && member.contains("value");
+  return Digest(ToJsonText(wrapped ? member["value"] : member));
+}
 
 bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }
 
@@ -116,15 +124,14 @@ Json MergeConfig(Json ours, const nlohmann::json& server,
     if (key == kOwnKey) continue;
     const auto mine = ours.find(key);
     const auto before = sent.find(key);
-    const bool unchanged =
-        mine != ours.end() && before != sent.end() && before->second == DigestOf(*mine);
+    const bool unchanged = mine != ours.end() && before != sent.end() &&
+                           absl::StartsWith(before->second, DigestOf(*mine));
+    // An upsert may take effect late, after the next one.
+    const bool sent_by_us =
+        before != sent.end() && absl::StrContains(before->second, DigestOf(FromServer(value)));
     const bool differs =
         mine != ours.end() && !SameValue(value, ParseServerJson(ToJsonText(*mine)));
-    if (mine == ours.end() || (unchanged && differs)) ours[key] = FromServer(value);
-  }
-  for (const auto& [key, digest] : sent) {
-    const auto mine = ours.find(key);
-    if (mine != ours.end() && !server.contains(key) && DigestOf(*mine) == digest) ours.erase(key);
+    if (mine == ours.end() || (unchanged && differs && !sent_by_us)) ours[key] = FromServer(value);
   }
   const auto theirs = server.find(kOwnKey);
   if (theirs == server.end() || !theirs->is_object() || !theirs->contains("value")) return ours;
@@ -139,13 +146,21 @@ Json MergeConfig(Json ours, const nlohmann::json& server,
   return ours;
 }
 
-std::map<std::string, std::string> DigestsOf(const Json& document) {
+void AddDigests(const Json& document, std::map<std::string, std::string>* sent) {
   std::map<std::string, std::string> digests;
-  if (document.size() > kMaxDigests) return digests;
-  for (const auto& [key, value] : document.items()) {
-    if (key != kOwnKey) digests[key] = DigestOf(value);
+  if (document.size() <= kMaxDigests) {
+    for (const auto& [key, value] : document.items()) {
+      if (key == kOwnKey) continue;
+      std::string& now = digests[key] = DigestOf(value);
+      const auto before = sent->find(key);
+      if (before == sent->end()) continue;
+      const bool same = absl::StartsWith(before->second, now);
+      now = same ? before->second
+                 : absl::StrCat(now, " ", before->second)
+                       .substr(0, kDigestsOfKey * (kDigestBytes + 1));
+    }
   }
-  return digests;
+  *sent = std::move(digests);
 }
 
 }  // namespace ranklog::deliver::wandb

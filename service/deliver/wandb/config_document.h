@@ -34,15 +34,15 @@ model::Json ConfigDocument(const model::Json& config, const model::Json& metric_
                            const Writer& writer = {});
 
 // `ours` with what other programs and people have made of the config at the server, `server` (as
-// ParseServerJson() gives it): a value that was set or removed there after we had sent it stays so,
-// unless a rank has set it again since. `sent` has the digests of the values that we sent last
-// (DigestsOf()). Of `_wandb`, the charts and the other writers are kept.
+// ParseServerJson() gives it): a value that was set there after we had sent it stays so, unless a
+// rank has set it again since. A key that was removed there comes back. `sent` is of AddDigests(). Of `_wandb`, the charts and the other writers are kept.
 model::Json MergeConfig(model::Json ours, const nlohmann::json& server,
                         const std::map<std::string, std::string>& sent);
 
-// The digest of each value of the document, without `_wandb`. Empty for more than 1000 keys, of which
-// the newest document then counts as a whole.
-std::map<std::string, std::string> DigestsOf(const model::Json& document);
+// Notes that the values of the document, without `_wandb`, were sent: the digest of each, and before
+// it up to three of the values that were sent before. Empty for more than 1000 keys, of which the
+// newest document then counts as a whole.
+void AddDigests(const model::Json& document, std::map<std::string, std::string>* sent);
 
 }  // namespace ranklog::deliver::wandb
 

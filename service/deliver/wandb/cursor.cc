@@ -46,6 +46,7 @@ model::Json ToJson(const Cursor& cursor) {
           {"base_offset", cursor.base_offset},
           {"cut_rows", cursor.cut_rows},
           {"cut_updates", cursor.cut_updates},
+          {"cut_clock", cursor.cut_clock},
           {"continued", cursor.continued},
           {"continued_us", cursor.continued_us},
           {"replays_through", cursor.replays_through},
@@ -72,6 +73,15 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.base_offset = Integer(json, "base_offset");
   cursor.cut_rows = static_cast<uint64_t>(Integer(json, "cut_rows"));
   cursor.cut_updates = Integer(json, "cut_updates");
+  if (const auto clock = json.find("cut_clock"); clock != json.end() && clock->is_array()) {
+    for (const model::Json& attempt : *clock) {
+      if (!attempt.is_array() || attempt.size() != 2 || !attempt[0].is_number_integer() ||
+          !attempt[1].is_number_integer()) {
+        continue;
+      }
+      cursor.cut_clock.emplace_back(attempt[0].get<int64_t>(), attempt[1].get<int64_t>());
+    }
+  }
   const auto continued = json.find("continued");
   cursor.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
   cursor.continued_us = Integer(json, "continued_us");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -22,7 +23,9 @@ struct Cursor {
   int64_t base_offset = 0;  // row i that is not delivered yet will be line base_offset + i
   uint64_t cut_rows = 0;  // rows after the delivered ones that may have been sent without an answer
   int64_t cut_updates = 0;  // last item whose metric definitions apply to them
-  bool continued = false;   // another store continues the run, and sets its config, summary and end
+  // What the clock of those rows knows (RunClock::Attempts()): their lines must not change.
+  std::vector<std::pair<int64_t, int64_t>> cut_clock;
+  bool continued = false;  // another store continues the run, and sets its config, summary and end
   // If `continued`: when the newest row was logged at the other store. The server reports only the
   // time of its last line, which is ours once we have appended rows.
   int64_t continued_us = 0;

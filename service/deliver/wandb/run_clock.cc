@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace ranklog::deliver::wandb {
 
@@ -27,26 +28,30 @@ RunClock::RunClock(const model::Run& run, absl::Span<const model::Stream> stream
   for (const auto& [attempt, of] : times) {
     // Clocks of processes and of the daemon may differ; then the attempts count as one.
     if (before != nullptr && !before->live && of.begin_us > before->end_us &&
-        before->end_us > attempts_.back().begin_us) {
+        before->end_us > attempts_.back().first) {
       attempts_.push_back({of.begin_us, RuntimeUs(before->end_us)});
     }
     before = &of;
   }
 }
 
+RunClock::RunClock(std::vector<Attempt> attempts) {
+  if (!attempts.empty()) attempts_ = std::move(attempts);
+}
+
 const RunClock::Attempt& RunClock::At(int64_t time_us) const {
-  const auto after = std::upper_bound(
-      attempts_.begin() + 1, attempts_.end(), time_us,
-      [](int64_t time, const Attempt& attempt) { return time < attempt.begin_us; });
+  const auto after =
+      std::upper_bound(attempts_.begin() + 1, attempts_.end(), time_us,
+                       [](int64_t time, const Attempt& attempt) { return time < attempt.first; });
   return *(after - 1);
 }
 
 int64_t RunClock::RuntimeUs(int64_t time_us) const {
-  return At(time_us).before_us + InAttemptUs(time_us);
+  return At(time_us).second + InAttemptUs(time_us);
 }
 
 int64_t RunClock::InAttemptUs(int64_t time_us) const {
-  return std::max<int64_t>(time_us - At(time_us).begin_us, 0);
+  return std::max<int64_t>(time_us - At(time_us).first, 0);
 }
 
 }  // namespace ranklog::deliver::wandb

@@ -2,6 +2,7 @@
 #define SERVICE_DELIVER_WANDB_RUN_CLOCK_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,19 +18,21 @@ class RunClock {
   // `before_us`: how long the run had run at other stores.
   RunClock(const model::Run& run, absl::Span<const model::Stream> streams, int64_t before_us);
 
+  // The clock whose Attempts() these are; of an empty list, a clock that began in 1970.
+  explicit RunClock(std::vector<std::pair<int64_t, int64_t>> attempts);
+  // What the clock knows of attempts: when each began, and the runtime before it.
+  const std::vector<std::pair<int64_t, int64_t>>& Attempts() const { return attempts_; }
+
   // At this Unix time in microseconds. Never negative.
   int64_t RuntimeUs(int64_t time_us) const;
   // Since the start of the attempt of that time, as the official client counts system metrics.
   int64_t InAttemptUs(int64_t time_us) const;
 
  private:
-  struct Attempt {
-    int64_t begin_us = 0;
-    int64_t before_us = 0;  // runtime of the attempts before
-  };
+  using Attempt = std::pair<int64_t, int64_t>;
   const Attempt& At(int64_t time_us) const;
 
-  std::vector<Attempt> attempts_ = {{}};  // by begin_us; at least one
+  std::vector<Attempt> attempts_ = {{0, 0}};  // by their begin; at least one
 };
 
 }  // namespace ranklog::deliver::wandb

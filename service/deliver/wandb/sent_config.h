@@ -19,8 +19,6 @@ class SentConfig {
   // Whether the server accepted the current config, or the run without it.
   bool IsSent() const;
   const std::string& text() const { return config_; }
-  // An earlier process has sent the current config.
-  void Restore() { sent_ = config_; }
   // The server's run may lack the config: it must be sent again.
   void Forget() { sent_.clear(); }
 

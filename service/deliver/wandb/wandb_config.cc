@@ -7,10 +7,14 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
+
+// wandb.ai needs 2 to 4 s.
+constexpr absl::Duration kServerSettles = absl::Minutes(1);
 
 std::string TextIn(const model::Json& object, const char* group, const char* key) {
   if (!object.is_object() || !object.contains(group) || !object[group].is_object()) return "";
@@ -26,11 +30,13 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
       config_reader_.Read(reader, run_, /*expand_globs=*/!globs_);
   summary_changed_ |= config_reader_.lost_rows() != lost_rows;
   RETURN_IF_ERROR(config.status());
-  history_.SetClock(Clock());
-  clock_attempt_ = run_.attempt;
+  if (cursor_.cut_rows == 0) {
+    history_.SetClock(Clock());
+    clock_attempt_ = run_.attempt;
+  }
   if (!config->has_value()) return absl::OkStatus();
-  const bool first = config_document_.is_null();
   metadata_ = std::move((*config)->metadata);
+  if (metadata_.is_object()) metadata_["writerId"] = WriterId();
   libraries_ = nullptr;
   if (const auto found = metadata_.find("libraries"); found != metadata_.end()) {
     libraries_ = std::move(*found);
@@ -40,10 +46,6 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
                                     {.id = WriterId(), .metadata = metadata_});
   config_.Set(ToJsonText(config_document_),
               ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
-  const auto sent = cursor_.sent_texts.find(kConfigText);
-  if (first && sent != cursor_.sent_texts.end() && sent->second == Digest(config_.text())) {
-    config_.Restore();
-  }
   for (const aggregate::SummaryValue& value : (*config)->summary) {
     history_.summary().Set(value);
     summary_changed_ = true;
@@ -119,10 +121,14 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
   upsert.config = config_.ToSend(created);
   const bool whole = upsert.config == config_.text();
   if (whole && server_run_.config.is_object() && !server_run_.config.empty()) {
-    upsert.config =
-        ToJsonText(MergeConfig(config_document_, server_run_.config, cursor_.sent_config));
+    // Soon after an upsert, the server may still show the config before it.
+    const bool settled = now >= config_sent_at_ + kServerSettles;
+    upsert.config = ToJsonText(
+        MergeConfig(config_document_, server_run_.config,
+                    settled ? cursor_.sent_config : std::map<std::string, std::string>()));
   }
-  if (whole) upserted_texts_[kConfigText] = Digest(config_.text());
+  upserted_config_ = upsert.config;
+  upserted_whole_ = whole;
   return OnUpserted(Post(Endpoint::kGraphql, UpsertBody(upsert)), now);
 }
 
@@ -147,8 +153,11 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     cursor_.display_name = std::move(upserted->display_name);
     cursor_.base_offset = upserted->history_lines;
   }
+  if (!upserted_config_.empty()) server_run_.config = ParseServerJson(upserted_config_);
+  upserted_config_.clear();
+  config_sent_at_ = now;
   for (auto& [name, digest] : upserted_texts_) cursor_.sent_texts[name] = std::move(digest);
-  if (upserted_texts_.count(kConfigText) > 0) cursor_.sent_config = DigestsOf(config_document_);
+  if (upserted_whole_) AddDigests(config_document_, &cursor_.sent_config);
   if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
     AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
   }

@@ -35,6 +35,7 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const Del
       history_(&table_, Clock(), options_.max_line_bytes),
       post_bytes_(options_.max_post_bytes) {
   history_.SetFirstStep(cursor_.replays_through);
+  if (cursor_.cut_rows > 0) history_.SetClock(RunClock(cursor_.cut_clock));
 }
 
 std::string WandbDelivery::PageUrl() const {
@@ -51,7 +52,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
     next_config_ = now + options_.config_interval;
     if (!cursor_.created() || (!IsDescribed() && !cursor_.continued)) {
       // What the server has of the config must be fresh: a person may change it.
-      if (now < known_at_ + options_.ask_after_at_ends) return UpsertRun(now);
+      if (now < config_read_at_ + options_.ask_after_at_ends) return UpsertRun(now);
       next_config_ = absl::InfinitePast();  // the config must still be sent
       return AskStanding(now);
     }

@@ -36,9 +36,6 @@ inline constexpr char kSamplesLetter[] = "system metrics: ";
 inline constexpr char kFileLetter[] = "file ";
 bool IsOfRow(const model::DeadLetter& letter);
 
-// The config's name among the digests of texts that were sent.
-inline constexpr char kConfigText[] = "config";
-
 // A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
 class WandbDelivery : public TrackerDelivery {
  public:
@@ -201,6 +198,10 @@ class WandbDelivery : public TrackerDelivery {
   uint32_t clock_attempt_ = 0;  // the clock knows the attempts up to this one
   // What the last request for an upsert contained, for the cursor.
   std::map<std::string, std::string> upserted_texts_;
+  std::string upserted_config_;
+  bool upserted_whole_ = false;                       // not without the config
+  absl::Time config_read_at_ = absl::InfinitePast();  // when the server's config was read
+  absl::Time config_sent_at_ = absl::InfinitePast();
 
   // Rows.
   aggregate::MetricTable table_;

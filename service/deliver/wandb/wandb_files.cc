@@ -39,9 +39,8 @@ std::vector<WandbDelivery::RunFile> WandbDelivery::FilesToSend(bool ending) {
     files.push_back({std::move(name), std::move(content), std::move(digest)});
   };
   if (metadata_.is_object()) {
-    model::Json metadata = metadata_;
-    metadata["writerId"] = WriterId();
-    add("wandb-metadata.json", metadata.dump(2, ' ', false, model::Json::error_handler_t::replace));
+    add("wandb-metadata.json",
+        metadata_.dump(2, ' ', false, model::Json::error_handler_t::replace));
   }
   if (!libraries_.empty()) add("requirements.txt", Requirements(libraries_));
   if (ending) {

@@ -102,6 +102,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
   CutSamples();
   cursor_.cut_rows = lines_.ends.size();
   cursor_.cut_updates = defined_items_;
+  cursor_.cut_clock = history_.clock().Attempts();
   bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
   return absl::ZeroDuration();
 }

@@ -142,6 +142,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   if (server_state_ == "finished") server_exit_code_ = 0;
   if (server_state_ == "failed") server_exit_code_ = 1;
   server_run_ = *std::move(standing_);
+  config_read_at_ = now;
   standing_.reset();
   asked_ = true;
   // The first row of this store may make the run ours.
@@ -219,7 +220,6 @@ absl::Status WandbDelivery::MoveAfterOthers(storage::StoreReader& reader, uint64
   ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
   if (newest && cursor_.continued) {  // the other store may have changed these
     config_.Forget();
-    cursor_.sent_texts.erase(kConfigText);
     cursor_.sent_config.clear();
     sent_summary_.clear();
     summary_changed_ = true;

@@ -44,9 +44,10 @@ TEST(ConfigDocumentTest, HasTheWritersMetadata) {
 
 class MergeConfigTest : public ::testing::Test {
  protected:
-  // Sends `before`; then the server has `server`; then the ranks' config is `now`.
-  static Json Merge(const Json& before, const char* server, const Json& now) {
-    const auto sent = DigestsOf(ConfigDocument(before, Json::array()));
+  // Sends each of `before`; then the server has `server`; then the ranks' config is `now`.
+  static Json Merge(const std::vector<Json>& before, const char* server, const Json& now) {
+    std::map<std::string, std::string> sent;
+    for (const Json& document : before) AddDigests(ConfigDocument(document, Json::array()), &sent);
     Json merged = MergeConfig(ConfigDocument(now, Json::array()), ParseServerJson(server), sent);
     Json values = Json::object();
     for (const auto& [key, value] : merged.items()) {
@@ -57,23 +58,28 @@ class MergeConfigTest : public ::testing::Test {
 };
 
 TEST_F(MergeConfigTest, WhatAPersonChangedStays) {
-  EXPECT_EQ(Merge({{"lr", 1}, {"seed", 2}}, R"({"lr":{"value":9},"seed":{"value":2.0}})",
+  EXPECT_EQ(Merge({{{"lr", 1}, {"seed", 2}}}, R"({"lr":{"value":9},"seed":{"value":2.0}})",
                   {{"lr", 1}, {"seed", 2}, {"new", 3}}),
             Json({{"lr", 9}, {"seed", 2}, {"new", 3}}));
 }
 
 TEST_F(MergeConfigTest, WhatARankSetsAgainCounts) {
-  EXPECT_EQ(Merge({{"lr", 1}}, R"({"lr":{"value":9}})", {{"lr", 5}}), Json({{"lr", 5}}));
+  EXPECT_EQ(Merge({{{"lr", 1}}}, R"({"lr":{"value":9}})", {{"lr", 5}}), Json({{"lr", 5}}));
 }
 
-TEST_F(MergeConfigTest, WhatAPersonAddedOrRemovedStaysSo) {
-  EXPECT_EQ(Merge({{"lr", 1}, {"seed", 2}}, R"({"lr":{"value":1},"by_hand":{"value":"x"}})",
+TEST_F(MergeConfigTest, AnEarlierValueOfOursDoesNotCount) {
+  EXPECT_EQ(Merge({{{"lr", 1}}, {{"lr", 5}}}, R"({"lr":{"value":1}})", {{"lr", 5}}),
+            Json({{"lr", 5}}));
+}
+
+TEST_F(MergeConfigTest, WhatAPersonAddedStays) {
+  EXPECT_EQ(Merge({{{"lr", 1}, {"seed", 2}}}, R"({"lr":{"value":1},"by_hand":{"value":"x"}})",
                   {{"lr", 1}, {"seed", 2}}),
-            Json({{"lr", 1}, {"by_hand", "x"}}));
+            Json({{"lr", 1}, {"seed", 2}, {"by_hand", "x"}}));
 }
 
 TEST_F(MergeConfigTest, ARunOfAnotherProgramKeepsItsKeys) {
-  EXPECT_EQ(Merge(Json::object(), R"({"theirs":{"value":NaN},"lr":{"value":9}})", {{"lr", 1}}),
+  EXPECT_EQ(Merge({}, R"({"theirs":{"value":NaN},"lr":{"value":9}})", {{"lr", 1}}),
             Json({{"lr", 1}, {"theirs", "NaN"}}));
 }
 

@@ -14,6 +14,7 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
                         .base_offset = 7,
                         .cut_rows = 8,
                         .cut_updates = 9,
+                        .cut_clock = {{100, 0}, {200, 30}},
                         .continued = true,
                         .continued_us = 10,
                         .replays_through = 11,
@@ -37,6 +38,7 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
   EXPECT_EQ(back.replays_through, 11);
   EXPECT_EQ(back.replayed_rows, 12u);
   EXPECT_EQ(back.samples, 13u);
+  EXPECT_EQ(back.cut_clock, place.cut_clock);
   EXPECT_EQ(back.cut_samples, 15u);
   EXPECT_EQ(back.summary_before, model::Json({{"best", 1}}));
   EXPECT_EQ(back.sent_config.at("lr"), "b2");
