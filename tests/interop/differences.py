@@ -58,27 +58,35 @@ OTHER = [
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
     ),
-    Difference("steps", ("summary/ranklog/rows_lost",), "Ranklog counts the rows whose step was over; the SDK only warns"),
-    Difference("values", ("history/0/negative", "summary/negative"), "the SDK sends -0.0 as 0"),
-    Difference("values", ("history/1/unsigned", "summary/unsigned"), "the SDK sends integers above 2^63 as floats"),
+    Difference("steps", ("summary/ranklog/rows_lost", "files/wandb-summary.json/ranklog/rows_lost"), "Ranklog counts the rows whose step was over; the SDK only warns"),
+    Difference("values", ("history/0/negative", "summary/negative", "files/wandb-summary.json/negative"), "the SDK sends -0.0 as 0"),
+    Difference("values", ("history/1/unsigned", "summary/unsigned", "files/wandb-summary.json/unsigned"), "the SDK sends integers above 2^63 as floats"),
     Difference("values", ("history/3/hollow",), "the SDK leaves an empty map out"),
-    Difference("config", ("config/empty",), "the same in the config"),
-    Difference("config", ("config/deep",), "the SDK merges nested maps of the config, Ranklog replaces them"),
-    Difference("config", ("config/new",), "the SDK turns NaN in a list of the config into null"),
-    Difference("summary", ("summary/nan",), "the SDK drops NaN that the program sets in the summary"),
-    Difference("main_statistics", ("history/*/rank_*", "summary/rank_*", "config/ranklog"), "statistics over the ranks"),
+    Difference("config", ("config/empty", "files/config.yaml/empty"), "the same in the config"),
+    Difference("config", ("config/deep", "files/config.yaml/deep"), "the SDK merges nested maps of the config, Ranklog replaces them"),
+    Difference("config", ("config/new", "files/config.yaml/new"), "the SDK turns NaN in a list of the config into null"),
+    Difference("summary", ("summary/nan", "files/wandb-summary.json/nan"), "the SDK drops NaN that the program sets in the summary"),
+    Difference("main_statistics", ("history/*/rank_*", "summary/rank_*", "config/ranklog", "files/config.yaml/ranklog", "files/wandb-summary.json/rank_*"), "statistics over the ranks"),
     Difference("node all", ("run/displayName",), "Ranklog names the runs of ranks rank-0, rank-1 and so on"),
     Difference(
         "again",
-        ("runs", "history*", "config/deep", "run/*"),
+        ("runs", "history*", "config/deep", "files/config.yaml/deep", "run/*"),
         "Ranklog makes a run of its own, ID-2; the SDK writes into the first one",
     ),
     Difference(
         "killed",
-        ("history*", "summary*", "state"),
+        ("history*", "summary*", "state", "files/*"),
         "the SDK loses rows of the last 15 s, and lets the run time out; Ranklog sends all rows, and ends the run as failed",
     ),
-    Difference("whole", ("files/requirements.txt*",), "the packages of Python"),
+    Difference(
+        "whole",
+        tuple(
+            f"{place}/{key}"
+            for place in ("config/_wandb/e", "files/wandb-metadata.json")
+            for key in ("cpu", "python", "node", "pid", "rank", "ranklog", "username", "world_size")
+        ),
+        "facts of Python and of the processor; Ranklog's of the rank and the user",
+    ),
     Difference("whole", ("console/*", "files/output.log*"), "Ranklog does not record the terminal"),
 ]
 

@@ -88,12 +88,13 @@ def facts_of(run):
     for i, row in enumerate(run["history"]):
         facts.update(row_facts(f"history/{i}", row))
     facts.update(row_facts("summary", run["summary"] or {}))
-    # The SDK's is an integer or not, depending on whether the last row was committed at the end.
-    if facts.get("summary/_runtime") in ("int", "float"):
-        facts["summary/_runtime"] = "number"
     for name, content in run["files"].items():
         facts.update(file_facts(name, content))
         facts[f"files/{name}/uploaded"] = name in run["uploaded"]
+    # The SDK's is an integer or not, depending on whether the last row was committed at the end.
+    for name in ("summary/_runtime", "files/wandb-summary.json/_runtime"):
+        if facts.get(name) in ("int", "float"):
+            facts[name] = "number"
     for row in run["events"]:
         for key in row:
             # The devices of this machine.
