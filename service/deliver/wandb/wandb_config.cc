@@ -37,11 +37,12 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   if (!config->has_value()) return absl::OkStatus();
   metadata_ = std::move((*config)->metadata);
   if (metadata_.is_object()) metadata_["writerId"] = WriterId();
-  libraries_ = nullptr;
+  model::Json libraries = nullptr;
   if (const auto found = metadata_.find("libraries"); found != metadata_.end()) {
-    libraries_ = std::move(*found);
+    libraries = std::move(*found);
     metadata_.erase(found);
   }
+  SetFacts(libraries);
   config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
                                     {.id = WriterId(), .metadata = metadata_});
   config_.Set(ToJsonText(config_document_),

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -120,11 +121,15 @@ class WandbDelivery : public TrackerDelivery {
 
   // Defined in wandb_files.cc.
   struct RunFile {
+    RunFile(std::string file, std::string text)
+        : name(std::move(file)), content(std::move(text)), digest(Digest(content)) {}
     std::string name;
     std::string content;
     std::string digest;
   };
-  std::vector<RunFile> FilesToSend(bool ending);
+  // Call it when the metadata has changed.
+  void SetFacts(const model::Json& libraries);
+  std::vector<RunFile> FilesToSend(bool ending) const;
   absl::optional<absl::Duration> SendFiles(bool ending, absl::Time now);
   void FileRefused(const RunFile& file, const std::string& why);
 
@@ -146,7 +151,7 @@ class WandbDelivery : public TrackerDelivery {
   bool has_sent() const { return delivery_.delivered_rows > cursor_.replayed_rows; }
   bool MaySendRows(absl::Time now, bool draining) const;
   bool MustAsk(absl::Time now) const;
-  std::string SummaryText(uint64_t refused_rows);
+  std::string SummaryText(uint64_t refused_rows) const;
   int32_t ExitCode() const;
 
   // kUnavailable: also if a program other than the server answered.
@@ -222,9 +227,9 @@ class WandbDelivery : public TrackerDelivery {
   bool samples_alone_ = false;
 
   // Files.
-  model::Json libraries_ = nullptr;  // of the run's program; null: not known
-  UploadUrls upload_urls_;           // for the next ones; an empty URL: not accepted
-  int file_failures_ = 0;            // in a row
+  std::vector<RunFile> facts_;  // of the run's program and node
+  UploadUrls upload_urls_;      // for the next ones; an empty URL: not accepted
+  int file_failures_ = 0;       // in a row
   absl::Time files_not_before_ = absl::InfinitePast();
 
   // Summary.

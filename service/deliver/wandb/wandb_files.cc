@@ -29,31 +29,34 @@ std::string Requirements(const model::Json& libraries) {
 
 }  // namespace
 
-// `ending`: everything but the files and the end was delivered.
-std::vector<WandbDelivery::RunFile> WandbDelivery::FilesToSend(bool ending) {
-  std::vector<RunFile> files;
-  const auto add = [&](std::string name, std::string content) {
-    std::string digest = Digest(content);
-    const auto sent = cursor_.sent_files.find(name);
-    if (sent != cursor_.sent_files.end() && sent->second == digest) return;
-    files.push_back({std::move(name), std::move(content), std::move(digest)});
-  };
+void WandbDelivery::SetFacts(const model::Json& libraries) {
+  facts_.clear();
   if (metadata_.is_object()) {
-    add("wandb-metadata.json",
-        metadata_.dump(2, ' ', false, model::Json::error_handler_t::replace));
+    facts_.emplace_back("wandb-metadata.json",
+                        metadata_.dump(2, ' ', false, model::Json::error_handler_t::replace));
   }
-  if (!libraries_.empty()) add("requirements.txt", Requirements(libraries_));
+  if (!libraries.empty()) facts_.emplace_back("requirements.txt", Requirements(libraries));
+}
+
+// `ending`: everything but the files and the end was delivered.
+std::vector<WandbDelivery::RunFile> WandbDelivery::FilesToSend(bool ending) const {
+  std::vector<RunFile> files = facts_;
   if (ending) {
-    add("config.yaml",
-        ToYaml(MergeConfig(config_document_, server_run_.config, cursor_.sent_config)));
-    add("wandb-summary.json", SummaryText(RefusedBefore(delivery_.delivered_rows)));
+    files.emplace_back("config.yaml", ToYaml(MergeConfig(config_document_, server_run_.config,
+                                                         cursor_.sent_config)));
+    files.emplace_back("wandb-summary.json", SummaryText(RefusedBefore(delivery_.delivered_rows)));
   }
+  const auto is_sent = [this](const RunFile& file) {
+    const auto sent = cursor_.sent_files.find(file.name);
+    return sent != cursor_.sent_files.end() && sent->second == file.digest;
+  };
+  files.erase(std::remove_if(files.begin(), files.end(), is_sent), files.end());
   return files;
 }
 
 // Makes at most one exchange. Nullopt: there is nothing to do now.
 absl::optional<absl::Duration> WandbDelivery::SendFiles(bool ending, absl::Time now) {
-  std::vector<RunFile> files = FilesToSend(ending);
+  const std::vector<RunFile> files = FilesToSend(ending);
   if (files.empty()) return absl::nullopt;
   if (now < files_not_before_) {
     if (!ending) return absl::nullopt;
@@ -96,6 +99,7 @@ absl::optional<absl::Duration> WandbDelivery::SendFiles(bool ending, absl::Time 
   if (Classify(answer) == Outcome::kAccepted) {
     cursor_.sent_files[file.name] = file.digest;
     cursor_.unannounced_files.push_back(file.name);
+    upload_urls_.urls.erase(file.name);  // a later content gets a fresh one
     file_failures_ = 0;
     return absl::ZeroDuration();
   }

@@ -321,7 +321,7 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
 
 void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
-std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
+std::string WandbDelivery::SummaryText(uint64_t refused_rows) const {
   return SummaryDocument(run_, history_.clock(), history_.SummaryJson(), cursor_.summary_before,
                          config_reader_.lost_rows() + refused_rows, options_.max_line_bytes);
 }

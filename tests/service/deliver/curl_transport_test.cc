@@ -167,6 +167,7 @@ TEST_F(CurlTransportTest, OtherMethodsAndHeaders) {
     EXPECT_EQ(response.headers.at("range"), "bytes=0-9");
     EXPECT_EQ(request_.method, method);
     EXPECT_EQ(request_.body, "part");
+    EXPECT_FALSE(request_.has_header("Content-Type")) << "a store of files signs it";
   }
 }
 

@@ -24,14 +24,7 @@ using ::testing::SizeIs;
 class WandbDeliveryFilesTest : public HttpDeliveryTest {
  protected:
   WandbDeliveryFilesTest() { Restart(); }
-  void Restart() {
-    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, SteadyNow);
-    delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
-                                                DeliveryParts{.transport = transport_.get(),
-                                                              .breakers = breakers_.get(),
-                                                              .credentials = &credentials_},
-                                                WandbDelivery::Options());
-  }
+  void Restart() { HttpDeliveryTest::Restart(WandbDelivery::Options()); }
   void SetFacts() {
     stored_.Apply(model::Item::Kind::kMetadata,
                   {{"os", "Linux"},
@@ -42,28 +35,10 @@ class WandbDeliveryFilesTest : public HttpDeliveryTest {
       EXPECT_OK(store.SetHardware(stored_.run().id, {{"cpu_count", 4}}));
     });
   }
-  // Steps until there is nothing more to do now, or for `patience`.
-  void Deliver(absl::Duration patience = absl::ZeroDuration()) {
-    for (int steps = 0; steps < 100; ++steps) {
-      const StepResult result = delivery_->Step(stored_.reader(), now_, /*draining=*/true);
-      stored_delivery_ = result.delivery;
-      letters_.insert(letters_.end(), result.dead_letters.begin(), result.dead_letters.end());
-      if (result.wait <= absl::ZeroDuration()) continue;
-      if (result.delivery.complete || result.wait > patience) return;
-      patience -= result.wait;
-      now_ += result.wait;
-    }
-    ADD_FAILURE() << "it never waits";
-  }
   void End() {
     stored_.Close(model::RunState::kFinished, 0);
     Deliver(absl::Minutes(5));
   }
-
-  absl::Time now_ = SteadyNow();
-  std::unique_ptr<CircuitBreakers> breakers_;
-  std::unique_ptr<WandbDelivery> delivery_;
-  std::vector<model::DeadLetter> letters_;
 };
 
 TEST_F(WandbDeliveryFilesTest, FactsComeAtTheStart) {

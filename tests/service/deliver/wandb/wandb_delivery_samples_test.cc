@@ -21,32 +21,13 @@ using ::testing::SizeIs;
 class WandbDeliverySamplesTest : public HttpDeliveryTest {
  protected:
   WandbDeliverySamplesTest() { Restart(); }
-
-  // A new daemon.
-  void Restart() {
-    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, SteadyNow);
-    delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
-                                                DeliveryParts{.transport = transport_.get(),
-                                                              .breakers = breakers_.get(),
-                                                              .credentials = &credentials_},
-                                                WandbDelivery::Options{.files = false});
-  }
+  void Restart() { HttpDeliveryTest::Restart(WandbDelivery::Options{.files = false}); }
   void Sample(double cpu) {
     stored_.Write([&](storage::Store& store) {
       EXPECT_OK(store.AppendSample(stored_.run().id,
                                    {.time_us = testing::kRunStartUs + 15'000'000,
                                     .values = {{"cpu", cpu}, {"disk./.usageGB", 2.5}}}));
     });
-  }
-  // Steps until there is nothing more to do now.
-  void Deliver() {
-    for (int steps = 0; steps < 50; ++steps) {
-      const StepResult result = delivery_->Step(stored_.reader(), SteadyNow(), /*draining=*/true);
-      stored_delivery_ = result.delivery;
-      letters_.insert(letters_.end(), result.dead_letters.begin(), result.dead_letters.end());
-      if (result.wait > absl::ZeroDuration()) return;
-    }
-    ADD_FAILURE() << "it never waits";
   }
   std::vector<double> Cpus() const {
     std::vector<double> cpus;
@@ -55,10 +36,6 @@ class WandbDeliverySamplesTest : public HttpDeliveryTest {
     }
     return cpus;
   }
-
-  std::unique_ptr<CircuitBreakers> breakers_;
-  std::unique_ptr<WandbDelivery> delivery_;
-  std::vector<model::DeadLetter> letters_;
 };
 
 TEST_F(WandbDeliverySamplesTest, ALineHasTheSamplesValues) {
