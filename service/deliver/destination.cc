@@ -68,7 +68,14 @@ std::map<std::string, std::string> Destination::SettingsOf(
     if (known != names.end() && value.empty()) continue;  // its variable counts
     if (known != names.end()) {
       // Capital letters come first in the order of the map, so a name replaces its variable.
-      settings[*known] = std::string(absl::StripAsciiWhitespace(value));
+      const absl::string_view plain = absl::StripAsciiWhitespace(value);
+      const absl::Status usable = CheckSetting(*known, plain);
+      if (usable.ok()) {
+        settings[*known] = std::string(plain);
+      } else {
+        mistakes->push_back(
+            absl::StrCat(name, " of ", kind(), ": ", usable.message(), "; it is ignored"));
+      }
     } else if (!is_variable) {  // the job may have other variables of the tracker's own programs
       mistakes->push_back(absl::StrCat(kind(), " has no setting \"", name, "\"; use ",
                                        absl::StrJoin(names, ", "), "; it is ignored"));

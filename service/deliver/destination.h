@@ -74,6 +74,10 @@ class Destination {
   // not there. Leaves out users and passwords in the URL. Adds to `mistakes`.
   std::map<std::string, std::string> SettingsOf(const std::map<std::string, std::string>& given,
                                                 std::vector<std::string>* mistakes) const;
+  // kInvalidArgument if the setting, which is not the URL, cannot be used. It is then ignored.
+  virtual absl::Status CheckSetting(absl::string_view /*name*/, absl::string_view /*value*/) const {
+    return absl::OkStatus();
+  }
   // The mistake of such a URL.
   std::string UserInUrl() const;
   // The URL of the run's server as it was given, or the public one. May be empty.

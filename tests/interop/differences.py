@@ -34,16 +34,12 @@ NO_RUN = "!must_new !never_after_sdk"
 # The SDK continued the run, and sent these for itself.
 BY_SDK = "!allow_by_sdk !must_by_sdk !auto_by_sdk"
 
-# A feature removes its line when it comes.
-NOT_YET = []
-
-OTHER = [
+ALL = [
     Difference(
         f"* {NO_RUN} {BY_SDK}",
         ("config/_wandb/cli_version", "config/_wandb/python_version", "config/_wandb/t/4", "config/_wandb/t/5"),
         "versions of the SDK and of Python",
     ),
-    Difference(f"* {NO_RUN} {BY_SDK}", ("config/_wandb/t/13",), "the platform, which only the SDK tells"),
     Difference(
         f"* {NO_RUN}",
         (
@@ -54,7 +50,7 @@ OTHER = [
     ),
     Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
     Difference(
-        "bare values steps config definitions summary finish_3 exit_? killed *_new !must_new",
+        "bare values steps config definitions summary finish_3 exit_? killed forked *_new !must_new",
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
     ),
@@ -89,5 +85,3 @@ OTHER = [
     ),
     Difference("whole", ("console/*", "files/output.log*"), "Ranklog does not record the terminal"),
 ]
-
-ALL = NOT_YET + OTHER

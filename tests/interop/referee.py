@@ -103,6 +103,8 @@ class Referee:
         init = {"project": scenarios.PROJECT, "entity": scenarios.ENTITY, "id": run_id, **process.settings}
         if process.resume:
             init["resume"] = process.resume
+        if process.fork_from:
+            init["fork_from"] = process.fork_from
         file = self.home / f"{side}.{name}.{phase}.{process.rank}.sdk.json"
         file.write_text(json.dumps({"init": init, "sdk": scenario.sdk, "calls": self.calls(side, name, process)}))
         return file
@@ -138,6 +140,7 @@ class Referee:
             "RANKLOG_LOG_STRATEGY": scenario.strategy,
             "RANKLOG_RANK_STATISTICS": scenario.statistics,
             "RANKLOG_RESUME": process.resume,
+            "WANDB_FORK_FROM": process.fork_from,
             "RANKLOG_NAME": settings.get("name", ""),
             "RANKLOG_RUN_GROUP": settings.get("group", ""),
             "RANKLOG_JOB_TYPE": settings.get("job_type", ""),

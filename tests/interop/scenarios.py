@@ -1,7 +1,7 @@
 """The scenarios that the referee runs with the SDK and with Ranklog.
 
 A scenario is a list of phases, which follow one another; the processes of a phase run at the same time. A process is a
-list of calls, and what starts it: its rank, `resume`, and the client, if it is not Ranklog. The SDK runs all processes of
+list of calls, and what starts it: its rank, `resume`, `fork_from`, and the client, if it is not Ranklog. The SDK runs all processes of
 a scenario; what the server then holds is what it should hold after Ranklog. Values "$nan", "$inf" and "$-inf" are the numbers.
 """
 
@@ -16,6 +16,7 @@ class Process:
     calls: list
     rank: int = 0
     resume: str = ""
+    fork_from: str = ""
     # "sdk": also when the others are Ranklog's. "person": edits the run on the web page; `settings` is the edit
     client: str = ""
     alone: bool = False  # ends its process
@@ -201,6 +202,7 @@ RESUME_NEVER = {
             one(*(log(i, loss=10 + i) for i in range(2, 8)), FINISH, resume="allow"),
         ]
     ),
+    "forked": simple(log(loss=1), log(loss=2), log(2, loss=3), log(9, loss=4), fork_from="other?_step=2"),
 }
 
 EDIT = {"displayName": "by hand", "notes": "by hand", "tags": ["hand"]}

@@ -26,6 +26,11 @@ const std::map<std::string, int>& SummaryNumbers() {
   return *numbers;
 }
 
+#ifdef __aarch64__
+constexpr char kPlatform[] = "linux-aarch64";
+#else
+constexpr char kPlatform[] = "linux-x86_64";
+#endif
 constexpr char kOwnKey[] = "_wandb";
 constexpr size_t kMaxDigests = 1000;  // 40 KB in the stored cursor
 
@@ -110,9 +115,13 @@ Json ConfigDocument(const Json& config, const Json& metric_list, const Writer& w
   for (const auto& [key, value] : config.items()) {
     if (key != kOwnKey) document[key] = {{"value", value}};
   }
-  const Json telemetry = {{"3", {kFeatureCppLibrary}}, {"12", "ranklog-" RANKLOG_VERSION}};
+  const Json telemetry = {
+      {"3", {kFeatureCppLibrary}}, {"12", "ranklog-" RANKLOG_VERSION}, {"13", kPlatform}};
   Json own = {{"t", telemetry}, {"m", metric_list}};
   if (writer.metadata.is_object()) own["e"] = {{writer.id, writer.metadata}};
+  if (writer.began_at) {
+    own["branch_point"] = {{"run_id", writer.began_at->run_id}, {"step", writer.began_at->step}};
+  }
   document[kOwnKey] = {{"value", std::move(own)}};
   return document;
 }

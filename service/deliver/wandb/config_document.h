@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "service/aggregate/metric_table.h"
+#include "service/deliver/wandb/branch_point.h"
 #include "service/model/run.h"
 
 namespace ranklog::deliver::wandb {
@@ -22,10 +24,11 @@ namespace ranklog::deliver::wandb {
 model::Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
                        absl::Span<const std::string> keys);
 
-// Who writes the run, and where: the entry of this store in `_wandb.e`.
+// Who writes the run, and where: the entry of this store in `_wandb.e`; and where it began.
 struct Writer {
   std::string id;                  // 32 characters
   model::Json metadata = nullptr;  // an object; null: not known, or not wanted
+  absl::optional<BranchPoint> began_at = absl::nullopt;
 };
 
 // The document for UpsertBucket: every member of `config` wrapped as {"value": ...}, and the

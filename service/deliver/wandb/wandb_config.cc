@@ -44,7 +44,7 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   }
   SetFacts(libraries);
   config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
-                                    {.id = WriterId(), .metadata = metadata_});
+                                    {.id = WriterId(), .metadata = metadata_, .began_at = Fork()});
   config_.Set(ToJsonText(config_document_),
               ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
   for (const aggregate::SummaryValue& value : (*config)->summary) {

@@ -89,6 +89,8 @@ class WandbDelivery : public TrackerDelivery {
   absl::StatusOr<bool> ContinuesRun(storage::StoreReader& reader) const;
   absl::StatusOr<int64_t> TimeOfRow(storage::StoreReader& reader, uint64_t row) const;
   absl::StatusOr<bool> IsNewest(storage::StoreReader& reader) const;
+  absl::optional<BranchPoint> Fork() const;
+  void BeginAfter(int64_t step);
   void DropCut();
 
   // Defined in wandb_config.cc.

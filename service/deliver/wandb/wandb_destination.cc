@@ -8,6 +8,7 @@
 #include "service/deliver/masking.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/branch_point.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/read_back.h"
@@ -17,6 +18,7 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
+constexpr char kRewindTo[] = "resume_from";  // the official client's name
 constexpr char kVerify[] =
     R"(  wandb  By W&B's public API: the values of every row, and the number of lines. The server may keep old rows in
          Parquet files, which it counts but does not return. These rows are reported as "not checked"; only
@@ -33,6 +35,7 @@ WandbDestination::WandbDestination()
                    .name = "Weights & Biases",
                    .url_setting = "base_url",
                    .public_url = kPublicBaseUrl,
+                   .other_settings = {kForkFrom, kRewindTo},
                    .key_variable = "WANDB_API_KEY",
                    .user_variable = "",
                    .other_variables = {"WANDB_USERNAME", "WANDB_USER_EMAIL"},
@@ -46,6 +49,16 @@ const Destination& Wandb() { return *FindDestination(kKind); }
 
 absl::StatusOr<std::string> WandbDestination::CheckUrl(absl::string_view url) const {
   return CheckBaseUrl(url);
+}
+
+absl::Status WandbDestination::CheckSetting(absl::string_view name, absl::string_view value) const {
+  if (name == kForkFrom) return ParseBranchPoint(value).status();
+  if (name == kRewindTo) {
+    return absl::InvalidArgumentError(
+        "a run cannot be rewound, because that removes rows which have been delivered; begin a new "
+        "run at that step with fork_from, or continue the run with RANKLOG_RESUME=allow");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WandbDestination::CheckCredential(const Credential& credential) const {

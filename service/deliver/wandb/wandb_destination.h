@@ -18,6 +18,7 @@ class WandbDestination : public Destination {
   WandbDestination();
 
   absl::StatusOr<std::string> CheckUrl(absl::string_view url) const override;
+  absl::Status CheckSetting(absl::string_view name, absl::string_view value) const override;
   absl::Status CheckCredential(const Credential& credential) const override;
   void Authorize(const Credential& credential, HttpRequest* request) const override;
   Credential CredentialOfLogin(const NetrcEntry& entry) const override;

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/branch_point.h"
 #include "service/deliver/wandb/history_diff.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -113,9 +115,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
     cursor_.runtime_before_us = standing_->runtime_us;
     cursor_.summary_before = model::Json::parse(KeptSummary(standing_->summary).dump());
     history_.SetClock(Clock());
-    cursor_.replays_through = std::max(cursor_.replays_through, standing_->last_step);
-    DropCut();
-    history_.SetFirstStep(cursor_.replays_through);
+    BeginAfter(standing_->last_step);
+  } else if (const absl::optional<BranchPoint> fork = Fork();
+             fork && !cursor_.created() && standing_->lines == 0) {
+    BeginAfter(fork->step);
   } else if (more && cursor_.created() && run_.rows > first) {
     if (history_.next() < first) return Scan(reader);
     // Includes rows that were not cut yet: this store may be an older copy of the store that sent
@@ -283,6 +286,19 @@ absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) c
   return std::any_of(streams.begin(), streams.end(), [](const model::Stream& stream) {
     return stream.launch.requeue > 0 || stream.launch.restart > 0;
   });
+}
+
+absl::optional<BranchPoint> WandbDelivery::Fork() const {
+  const absl::StatusOr<BranchPoint> point = ParseBranchPoint(run_.settings.Of(kKind, kForkFrom));
+  if (!point.ok() || point->run_id == run_.run_id) return absl::nullopt;
+  return *point;
+}
+
+// Rows with given steps up to `step` are replays, and those without a step come after it.
+void WandbDelivery::BeginAfter(int64_t step) {
+  cursor_.replays_through = std::max(cursor_.replays_through, step);
+  DropCut();
+  history_.SetFirstStep(cursor_.replays_through);
 }
 
 void WandbDelivery::DropCut() {

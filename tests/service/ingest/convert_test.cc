@@ -11,6 +11,7 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -70,10 +71,28 @@ TEST(ConvertTest, SettingsOfDestinationsAreThoseItKnows) {
   ASSERT_OK_AND_ASSIGN(session, ToSession(hello));
   EXPECT_EQ(session.settings.Of("wandb", "base_url"), "https://host:8080");
   EXPECT_EQ(session.settings.destination_settings.at("wandb").size(), 1u);
+  EXPECT_THAT(
+      session.mistakes,
+      ElementsAre("wandb has no setting \"base_uri\"; use fork_from, resume_from, base_url; it is "
+                  "ignored",
+                  "base_url of wandb contains a user or a password, or an @; this part is "
+                  "ignored; set WANDB_API_KEY"));
+}
+
+TEST(ConvertTest, UnusableSettingsOfDestinationsAreMistakes) {
+  v1::Hello hello = ValidHello();
+  auto& given = *AddDestination(&hello, "wandb", /*chosen=*/false)->mutable_settings();
+  given["WANDB_FORK_FROM"] = " other?_step=7 ";
+  ASSERT_OK_AND_ASSIGN(model::Session session, ToSession(hello));
+  EXPECT_EQ(session.settings.Of("wandb", "fork_from"), "other?_step=7");
+  EXPECT_THAT(session.mistakes, IsEmpty());
+  given["WANDB_FORK_FROM"] = "other";
+  given["WANDB_RESUME_FROM"] = "r?_step=7";
+  ASSERT_OK_AND_ASSIGN(session, ToSession(hello));
+  EXPECT_THAT(session.settings.destination_settings, IsEmpty());
   EXPECT_THAT(session.mistakes,
-              ElementsAre("wandb has no setting \"base_uri\"; use base_url; it is ignored",
-                          "base_url of wandb contains a user or a password, or an @; this part is "
-                          "ignored; set WANDB_API_KEY"));
+              ElementsAre(HasSubstr("WANDB_FORK_FROM of wandb: \"other\" is not RUN?_step=N"),
+                          HasSubstr("WANDB_RESUME_FROM of wandb: a run cannot be rewound")));
 }
 
 TEST(ConvertTest, StatisticsKeepTheirRules) {

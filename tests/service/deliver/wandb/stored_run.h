@@ -108,6 +108,11 @@ class StoredRun {
     session_.settings.resume = resume;
     Attach();
   }
+  // The same, by a start with this setting.
+  void ForkFrom(const std::string& branch_point) {
+    session_.settings.destination_settings["wandb"]["fork_from"] = branch_point;
+    Attach();
+  }
   // Later rows get times that are later by this much.
   void Pass(int64_t us) { start_us_ += us; }
   // Count(): the next rows were logged without a step. GiveSteps(): they have steps, from `first`

@@ -57,6 +57,31 @@ TEST_F(WandbDeliveryResumedTest, ReplaysAreNotSent) {
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 20.5);
 }
 
+// Its own rows begin after the step at which it leaves the other run.
+TEST_F(WandbDeliveryResumedTest, ForkBeginsAfterItsStep) {
+  a_.stored.ForkFrom("other?_step=9");
+  a_.stored.Append(15);
+  a_.PostAndDie([](const HttpRequest&) {});
+  a_.Deliver();
+  EXPECT_THAT(Lines(), ElementsAre(10, 11, 12, 13, 14));
+  EXPECT_EQ(a_.delivery.replayed_rows(), 10u);
+  const json own = json::parse(server_.RunOf("r").config)["_wandb"]["value"];
+  EXPECT_EQ(own["branch_point"], json({{"run_id", "other"}, {"step", 9}}));
+  // A later start continues it.
+  a_.stored.Append(5);
+  a_.Restart();
+  a_.Deliver();
+  EXPECT_THAT(Lines(), ElementsAre(10, 11, 12, 13, 14, 15, 16, 17, 18, 19));
+}
+
+TEST_F(WandbDeliveryResumedTest, ForkOfItselfIsIgnored) {
+  a_.stored.ForkFrom("r?_step=9");
+  a_.stored.Append(2);
+  a_.Deliver();
+  EXPECT_THAT(Lines(), ElementsAre(0, 1));
+  EXPECT_EQ(server_.RunOf("r").config.find("branch_point"), std::string::npos);
+}
+
 TEST_F(WandbDeliveryResumedTest, RepeatedRestartsSendSameRows) {
   c_.options.max_post_bytes = 1;  // one row per post
   DeliverAtA();
