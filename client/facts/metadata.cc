@@ -160,7 +160,7 @@ class Metadata {
     AddFact(&facts_, "host", settings_.host);
     AddFact(&facts_, "username", UserName(surroundings_));
     AddFact(&facts_, "executable", Executable());
-    AddFact(&facts_, "docker", Get("WANDB_DOCKER"));
+    AddFact(&facts_, "docker", MaskText(Get("WANDB_DOCKER"), settings_.credentials));
     AddSlurm();
     AddFact(&facts_, "pid", int64_t{getpid()});
     AddFact(&facts_, "node", settings_.node);
@@ -202,7 +202,7 @@ class Metadata {
         AddFact(&facts_, "codePath", settings_.program.substr(root.size()));
       }
       v1::Object object;
-      AddFact(&object, "remote", git.remote);
+      AddFact(&object, "remote", MaskText(git.remote, settings_.credentials));
       AddFact(&object, "commit", git.commit);
       AddFact(&object, "branch", git.branch);
       if (object.fields_size() > 0) AddObject("git", std::move(object));
@@ -218,7 +218,7 @@ class Metadata {
       bytes += name.size() + std::min(value.size(), kMostOfFact) + 8;
       if (bytes > kMostOfList) break;
       AddFact(&slurm, absl::AsciiStrToLower(name.substr(kSlurmPrefix.size())),
-              MaskArguments({value}, settings_.credentials)[0]);
+              MaskText(value, settings_.credentials));
     }
     if (slurm.fields_size() > 0) AddObject("slurm", std::move(slurm));
   }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 
 namespace ranklog::internal {
@@ -14,9 +17,10 @@ constexpr size_t kShortestCredential = 6;  // a shorter one would garble other t
 constexpr size_t kKeyOfWandb = 40;
 constexpr size_t kShortestKey = 16;  // behind a prefix
 
-constexpr std::string_view kKeyPrefixes[] = {"hf_",   "sk-",   "AKIA", "ASIA",      "ghp_",
-                                             "gho_",  "ghs_",  "ghu_", "glpat-",    "github_pat_",
-                                             "xoxb-", "xoxp-", "AIza", "wandb_v1_", "local-"};
+constexpr std::string_view kKeyPrefixes[] = {
+    "hf_",       "sk-",    "AKIA",        "ASIA",  "ghp_",  "gho_", "ghs_",
+    "ghu_",      "glpat-", "github_pat_", "xoxb-", "xoxp-", "AIza", "eyJ",  // a JSON web token
+    "wandb_v1_", "local-"};
 
 bool IsOfKey(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -59,12 +63,50 @@ void MaskUsersOfUrls(std::string* text) {
   }
 }
 
-void MaskHeader(std::string* text) {
+// Also what follows in other words: "Authorization: Basic X".
+bool MaskHeader(std::string* text) {
   const std::string lower = absl::AsciiStrToLower(*text);
   for (const std::string_view word : {"authorization:", "bearer ", "basic "}) {
     const size_t at = lower.find(word);
-    if (at != std::string::npos)
-      return text->replace(at + word.size(), text->npos, kMasked), void();
+    if (at == std::string::npos || at + word.size() == text->size()) continue;
+    text->replace(at + word.size(), text->npos, kMasked);
+    return true;
+  }
+  return false;
+}
+
+bool IsOfName(char c) { return IsOfKey(c) || c == '.'; }
+
+// A number of tokens, a position of a key.
+bool IsHarmless(std::string_view name, std::string_view value) {
+  double number = 0;
+  const std::string lower = absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
+  return (absl::StrContains(lower, "token") || absl::StrContains(lower, "key")) &&
+         value.size() < kShortestKey &&
+         absl::SimpleAtod(absl::string_view(value.data(), value.size()), &number);
+}
+
+// NAME=VALUE and NAME: VALUE inside a text, where each may be quoted: {"api_key": "X"}, a=1,token=X.
+void MaskNamedValues(std::string* text) {
+  for (size_t at = text->find_first_of("=:"); at != std::string::npos;
+       at = text->find_first_of("=:", at + 1)) {
+    size_t name_end = at;
+    while (name_end > 0 && absl::StrContains("\"' ", (*text)[name_end - 1])) --name_end;
+    size_t name_begin = name_end;
+    while (name_begin > 0 && IsOfName((*text)[name_begin - 1])) --name_begin;
+    const std::string name = text->substr(name_begin, name_end - name_begin);
+    if (!IsSecretName(name)) continue;
+    size_t begin = std::min(text->find_first_not_of(' ', at + 1), text->size());
+    const bool quoted = begin < text->size() && absl::StrContains("\"'", (*text)[begin]);
+    const char quote[] = {quoted ? (*text)[begin] : ' ', '\0'};
+    begin += quoted ? 1 : 0;
+    const size_t end =
+        std::min(text->find_first_of(quoted ? quote : " \t\n,;&\"'})]", begin), text->size());
+    const std::string value = text->substr(begin, end - begin);
+    const bool is_url = (*text)[at] == ':' && absl::StartsWith(value, "//");
+    if (value.empty() || is_url || IsHarmless(name, value)) continue;
+    text->replace(begin, end - begin, kMasked);
+    at = begin + kMasked.size() - 1;
   }
 }
 
@@ -82,40 +124,53 @@ void MaskCredentials(const std::map<std::string, std::string>& credentials, std:
 }  // namespace
 
 bool IsSecretName(std::string_view name) {
-  // A tokenizer is no token.
-  const std::string lower = absl::StrReplaceAll(
-      absl::AsciiStrToLower(absl::string_view(name.data(), name.size())), {{"tokeniz", ""}});
-  for (const char* word :
-       {"key", "token", "secret", "password", "passwd", "credential", "auth", "jwt"}) {
-    if (lower.find(word) != std::string::npos) return true;
+  // A tokenizer is no token, and an author no authorization.
+  const std::string lower =
+      absl::StrReplaceAll(absl::AsciiStrToLower(absl::string_view(name.data(), name.size())),
+                          {{"tokeniz", ""}, {"authoriz", "auth"}, {"author", ""}});
+  for (const char* word : {"key", "token", "secret", "password", "passwd", "passphrase", "pwd",
+                           "credential", "auth", "bearer", "jwt"}) {
+    if (absl::StrContains(lower, word)) return true;
   }
-  return false;
+  const size_t last = lower.find_last_of("-_.");
+  return lower.substr(last == std::string::npos ? 0 : last + 1) == "pass";
+}
+
+std::string MaskText(std::string text, const std::map<std::string, std::string>& credentials) {
+  MaskCredentials(credentials, &text);
+  MaskUsersOfUrls(&text);
+  if (!MaskHeader(&text)) MaskNamedValues(&text);
+  MaskKeys(&text);
+  return text;
 }
 
 std::vector<std::string> MaskArguments(std::vector<std::string> arguments,
                                        const std::map<std::string, std::string>& credentials) {
-  bool is_value_of_secret = false;
+  std::string name;  // of the secret whose value the next argument is
   for (std::string& argument : arguments) {
-    const bool is_flag = argument.size() > 1 && argument[0] == '-';
-    const bool is_value =
-        is_value_of_secret && std::string_view(argument).substr(0, 2) != std::string_view("--");
-    is_value_of_secret = false;
-    if (is_value) {
-      argument = kMasked;
+    const std::string before = std::exchange(name, "");
+    const std::string lower = absl::AsciiStrToLower(argument);
+    const bool is_scheme = lower == "bearer" || (before == "authorization" && lower == "basic");
+    if (absl::EndsWith(lower, "authorization:") || is_scheme) {
+      name = is_scheme ? "bearer" : "authorization";
+      continue;
+    }
+    if (!before.empty() && !absl::StartsWith(argument, "--")) {
+      if (!IsHarmless(before, argument)) argument = kMasked;
       continue;
     }
     const size_t equals = argument.find('=');
-    if ((is_flag || equals != std::string::npos) && IsSecretName(argument.substr(0, equals))) {
-      if (equals != std::string::npos) {
+    const std::string first = argument.substr(0, equals);
+    const bool is_flag = argument.size() > 1 && argument[0] == '-';
+    const bool is_name = first.find_first_of(" :\"'") == std::string::npos && IsSecretName(first);
+    if (is_name && equals != std::string::npos) {
+      if (!IsHarmless(first, argument.substr(equals + 1))) {
         argument.replace(equals + 1, std::string::npos, kMasked);
-        continue;
       }
-      is_value_of_secret = true;
+      continue;
     }
-    MaskCredentials(credentials, &argument);
-    MaskUsersOfUrls(&argument);
-    MaskHeader(&argument);
-    MaskKeys(&argument);
+    if (is_name && is_flag) name = first;
+    argument = MaskText(std::move(argument), credentials);
   }
   return arguments;
 }

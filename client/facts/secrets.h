@@ -14,15 +14,20 @@ namespace ranklog::internal {
 inline constexpr std::string_view kMasked = "***";
 
 // Whether a flag or a variable of this name has a secret: the name contains key, token, secret,
-// password, passwd, credential, auth or jwt, in small or capital letters.
+// password, passwd, passphrase, pwd, credential, auth, bearer or jwt, or its last word is pass, in
+// small or capital letters. tokenizer and author do not count.
 bool IsSecretName(std::string_view name);
 
-// The arguments with kMasked in place of
-//   - the value of a flag with a secret name: --api-key=X, --api-key X, api_key=X
+// The text with kMasked in place of
+//   - the value of a secret name: api_key=X, {"api_key": "X"}, X-Api-Key: X. Not a short number of
+//     a name with key or token: num_tokens=512
+//   - what follows Authorization:, Bearer or Basic
 //   - user and password of a URL
 //   - a value of `credentials`, wherever it occurs
 //   - what has the form of a key: 40 hexadecimal digits, hf_..., sk-..., AKIA... and similar ones
-// A flag such as --tokenizer counts as secret, too: better one fact less.
+std::string MaskText(std::string text, const std::map<std::string, std::string>& credentials);
+
+// The same for each argument, and for the argument after a secret one: --api-key X.
 std::vector<std::string> MaskArguments(std::vector<std::string> arguments,
                                        const std::map<std::string, std::string>& credentials);
 

@@ -75,8 +75,8 @@ std::string UnknownWord(std::string_view pattern) {
   for (size_t begin = pattern.find('{'); begin != std::string_view::npos;
        begin = pattern.find('{', begin + 1)) {
     const size_t end = pattern.find('}', begin);
-    if (end == std::string_view::npos) break;
-    const std::string_view word = pattern.substr(begin, end - begin + 1);
+    const std::string_view word =
+        pattern.substr(begin, end == pattern.npos ? end : end - begin + 1);
     if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
       return std::string(word);
     }

@@ -50,9 +50,52 @@ TEST(SecretsTest, FormsOfKeysAreMasked) {
               ElementsAre("-H", "Authorization:***"));
 }
 
+// The padding of base64 is no assignment.
+TEST(SecretsTest, HeadersAreMaskedInOneArgumentAndInSeveral) {
+  EXPECT_THAT(MaskArguments({"-HAuthorization: Bearer dXNl==", "Proxy-Authorization: Basic dXNl=",
+                             "authorization: basic x", "a Bearer x==", "-H", "X-Api-Key: abc"},
+                            {}),
+              ElementsAre("-HAuthorization:***", "Proxy-Authorization:***", "authorization:***",
+                          "a Bearer ***", "-H", "X-Api-Key: ***"));
+  EXPECT_THAT(MaskArguments({"Authorization:", "Bearer", "x=", "Bearer", "y",
+                             "Authorization:", "Basic", "z", "--auth", "b"},
+                            {}),
+              ElementsAre("Authorization:", "Bearer", "***", "Bearer", "***",
+                          "Authorization:", "Basic", "***", "--auth", "***"));
+}
+
+TEST(SecretsTest, NamedValuesInsideTextsAreMasked) {
+  EXPECT_THAT(MaskArguments({"--env=API_KEY=x", "--set=db.password=x", "a=1,api_key=x,b=2",
+                             "Server=s;Password='x y';Pwd=z", "{\"api_key\": \"x\", \"lr\": 1}",
+                             "api_key: x", "--apikey:x", "http://h/a?private_token=x&b=1"},
+                            {}),
+              ElementsAre("--env=API_KEY=***", "--set=db.password=***", "a=1,api_key=***,b=2",
+                          "Server=s;Password='***';Pwd=***", "{\"api_key\": \"***\", \"lr\": 1}",
+                          "api_key: ***", "--apikey:***", "http://h/a?private_token=***&b=1"));
+  EXPECT_EQ(MaskText("me/image?token=x", {}), "me/image?token=***");
+}
+
 TEST(SecretsTest, OrdinaryArgumentsStay) {
-  const std::vector<std::string> usual = {"",          "-",     "--",          "=",      "train.py",
-                                          "--lr=1e-3", "a@b.c", "--tokenizer", "bpe:500"};
+  const std::vector<std::string> usual = {"",
+                                          "-",
+                                          "--",
+                                          "=",
+                                          "train.py",
+                                          "--lr=1e-3",
+                                          "a@b.c",
+                                          "--tokenizer",
+                                          "bpe:500",
+                                          "--author",
+                                          "me",
+                                          "--num-tokens=512",
+                                          "--max_tokens",
+                                          "1024",
+                                          "--key-frames",
+                                          "5",
+                                          "key://host",
+                                          "tokens: 10",
+                                          "--compass",
+                                          "n"};
   EXPECT_EQ(MaskArguments(usual, {}), usual);
 }
 

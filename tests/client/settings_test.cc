@@ -179,6 +179,8 @@ TEST_F(SettingsTest, UnknownWordOfNamePatternIsReported) {
               ElementsAre("run_name_pattern has the unknown word {gpu}; use {rank}, {local_rank}, "
                           "{node_rank}, {node}, {id} or {name}; Init() uses rank-{rank}"));
   EXPECT_EQ(internal::Repair(settings).run_name_pattern, "");
+  settings.run_name_pattern = "a{rank}b{rank";
+  EXPECT_EQ(internal::Repair(settings).run_name_pattern, "") << "the brace is not closed";
 }
 
 TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
