@@ -22,6 +22,15 @@ bool OfOneInit(const Stream& one, const Stream& other) {
   return one.init_us == other.init_us && one.identity.node == other.identity.node;
 }
 
+// A job that was restarted with fewer ranks no longer has this one.
+bool HasLeft(const Stream& stream, const std::vector<Stream>& streams) {
+  const auto newest =
+      std::max_element(streams.begin(), streams.end(), [](const Stream& a, const Stream& b) {
+        return std::pair(a.attempt, a.id) < std::pair(b.attempt, b.id);
+      });
+  return newest->attempt > stream.attempt && newest->identity.world_size <= stream.key.rank;
+}
+
 // Another ring of the same Init() is not a new start, even if the daemon received it only after the
 // first ring had ended. A ring of an earlier attempt may be found late.
 bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
@@ -41,6 +50,7 @@ RunEnd EndOf(const std::vector<Stream>& streams) {
   for (const Stream& stream : streams) {
     end.ended_us = std::max(end.ended_us, stream.ended_us);
     if (BeganAnew(stream, streams)) continue;
+    if (HasLeft(stream, streams)) continue;
     if (stream.state == StreamState::kCrashed) {
       if (crashed == nullptr || stream.ended_us < crashed->ended_us) crashed = &stream;
     } else if (stream.exit_code != 0) {

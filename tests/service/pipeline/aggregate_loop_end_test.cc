@@ -118,6 +118,23 @@ TEST_F(AggregateLoopTest, RestartedRankIsNotACrash) {
   EXPECT_EQ(StoredRun().late_rows, 0u);
 }
 
+// The launcher restarts the job with one rank less.
+TEST_F(AggregateLoopTest, RankThatTheJobNoLongerHasDoesNotCount) {
+  const int64_t first = Attach(0);
+  const int64_t second = Attach(1);
+  Log(first, 0, 5, 0);
+  End(second, StreamState::kCrashed, 0, "gone");
+  End(first, StreamState::kFinished, 1);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kCrashed);
+  world_size_ = local_world_size_ = 1;
+  const int64_t again = Attach(0, /*incarnation=*/2);
+  Log(again, 5, 8, 0);
+  End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
 // Found by the simulation: two rings of one dead process were found one after the other. Each
 // seemed to have begun after the other had ended.
 TEST_F(AggregateLoopTest, SecondRingIsNotARestart) {

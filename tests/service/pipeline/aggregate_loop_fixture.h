@@ -68,7 +68,7 @@ class AggregateLoopTest : public ::testing::Test {
     session.settings.strategy = strategy_;
     session.settings.rank_statistics = {"mean"};
     session.identity.local_rank = rank;
-    session.identity.world_size = 2;
+    session.identity.world_size = world_size_;
     session.identity.local_world_size = local_world_size_;
     model::RunAssignment assignment;
     assignment.run_id = "job";
@@ -144,6 +144,7 @@ class AggregateLoopTest : public ::testing::Test {
   static constexpr int64_t kRun = 1;
   testing::TempDir dir_;
   model::LogStrategy strategy_ = model::LogStrategy::kMain;
+  uint32_t world_size_ = 2;
   uint32_t local_world_size_ = 2;
   AggregateLoop::Options options_;
   absl::Time now_ = absl::FromUnixSeconds(5000);
