@@ -117,8 +117,13 @@ void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
   const auto& [last_step, replays] = resumed->second;
   if (!lines_.empty()) {
     const int64_t first_step = std::stoll(lines_[0]["_step"]);
-    const bool counts =
-        std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->counts; });
+    const auto counted = [node](const auto& ring) { return ring->node == node && ring->counts; };
+    const auto lost = [node](const auto& ring) {
+      return ring->node == node && ring->lost_with_node;
+    };
+    // Of rows that were lost with the node, the first ones may be missing.
+    const bool counts = std::any_of(rings_.begin(), rings_.end(), counted) &&
+                        std::none_of(rings_.begin(), rings_.end(), lost);
     if (counts ? first_step != last_step + 1 : first_step <= last_step) {
       Wrong(run.run_id, ": goes on at step ", first_step, ", where the tracker has ", last_step);
     }
