@@ -205,8 +205,9 @@ void NvidiaGpus::ReadCounters(Gpu& gpu, Values& values) {
     if (nvml::Call(library_.GpmMetricsGet, metrics.get()) == nvml::kSuccess) {
       for (size_t i = 0; i < std::size(kGpmNames); ++i) {
         const nvml::GpmMetric& metric = metrics->metrics[i];
-        if (metric.result != nvml::kSuccess || !std::isfinite(metric.value)) continue;
-        values.emplace_back(kGpmNames[i].name, metric.value * kGpmNames[i].unit);
+        const double value = metric.value * kGpmNames[i].unit;
+        if (metric.result != nvml::kSuccess || !std::isfinite(value)) continue;
+        values.emplace_back(kGpmNames[i].name, value);
       }
     }
   }
