@@ -240,6 +240,13 @@ bool ranklog_summary(ranklog_run* run, const ranklog_field* fields, size_t count
                    [](ranklog::v1::Item* item) { return item->mutable_summary(); });
 }
 
+bool ranklog_mark_preempting(ranklog_run* run) noexcept {
+  return AddItem(StateOf(run), [](ranklog::v1::Item* item) {
+    item->set_preempting(true);
+    return absl::OkStatus();
+  });
+}
+
 bool ranklog_define_metric(ranklog_run* run, const char* name, size_t name_bytes,
                            const ranklog_metric_options* options) noexcept {
   return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {

@@ -119,4 +119,17 @@ Json RunMetadata(const model::Run& run, absl::Span<const model::Stream> streams,
   return Json::object();
 }
 
+bool IsPreempting(absl::Span<const model::Stream> streams,
+                  absl::Span<const model::StoredItem> items) {
+  uint32_t attempt = 0;
+  for (const model::Stream& stream : streams) attempt = std::max(attempt, stream.attempt);
+  std::set<int64_t> newest;
+  for (const model::Stream& stream : streams) {
+    if (stream.attempt == attempt) newest.insert(stream.id);
+  }
+  return std::any_of(items.begin(), items.end(), [&](const model::StoredItem& stored) {
+    return stored.item.kind == model::Item::Kind::kPreempting && newest.count(stored.stream) > 0;
+  });
+}
+
 }  // namespace ranklog::aggregate

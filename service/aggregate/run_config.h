@@ -45,6 +45,11 @@ model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> str
 model::Json RunMetadata(const model::Run& run, absl::Span<const model::Stream> streams,
                         absl::Span<const model::StoredItem> items);
 
+// Whether a rank has said that it is about to be preempted, in the newest attempt. Reads the same
+// items and streams as RunConfig().
+bool IsPreempting(absl::Span<const model::Stream> streams,
+                  absl::Span<const model::StoredItem> items);
+
 }  // namespace ranklog::aggregate
 
 #endif  // SERVICE_AGGREGATE_RUN_CONFIG_H_

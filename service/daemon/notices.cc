@@ -72,10 +72,13 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
                            /*over=*/delivery.complete));
   }
   if (!step.dead_letters.empty()) {
-    notices.push_back(Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
-                           absl::StrCat(delivery.kind, " refused ", delivery.refused_rows,
-                                        " rows, which are kept as dead letters: ",
-                                        step.dead_letters.back().answer, "; see `ranklog dead`")));
+    notices.push_back(
+        Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
+             absl::StrCat(delivery.kind, " refused ",
+                          delivery.refused_rows > 0 ? absl::StrCat(delivery.refused_rows, " rows")
+                                                    : "a part of the run",
+                          ", kept as dead letters: ", step.dead_letters.back().answer,
+                          "; see `ranklog dead`")));
   }
   return notices;
 }

@@ -183,6 +183,9 @@ bool AllowsHttp(const Variables& variables) {
   return value == "1" || absl::EqualsIgnoreCase(value, "true");
 }
 
+// The addresses at which stores of files take uploads have their signature in the query.
+absl::string_view WithoutQuery(absl::string_view url) { return url.substr(0, url.find('?')); }
+
 }  // namespace
 
 struct CurlTransport::Handle {
@@ -232,9 +235,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Send(const HttpRequest& request) {
 
 absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::string& body) {
   RETURN_IF_ERROR(Start());
-  // The addresses at which stores of files take uploads have their signature in a query.
-  const absl::StatusOr<Url> url =
-      ParseUrl(absl::string_view(request.url).substr(0, request.url.find('?')));
+  const absl::StatusOr<Url> url = ParseUrl(WithoutQuery(request.url));
   if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
   const bool allow_http =
       request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;
@@ -307,7 +308,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
                                  : Certificates{options_.ca_file, ""};
     if (!trusted.ok()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("request to ", request.url, ": ", trusted.status().message()));
+          absl::StrCat("request to ", WithoutQuery(request.url), ": ", trusted.status().message()));
     }
     for (const CURLoption option : {CURLOPT_CAINFO, CURLOPT_PROXY_CAINFO}) {
       if (!trusted->file.empty()) curl_easy_setopt(easy, option, trusted->file.c_str());
@@ -365,7 +366,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
   if (code == CURLE_ABORTED_BY_CALLBACK) return absl::CancelledError("the transport is shut down");
   if (code != CURLE_OK) {
     const char* const why = handle_->error[0] != '\0' ? handle_->error : curl_easy_strerror(code);
-    return ErrorOf(code, absl::StrCat("request to ", request.url, ": ", why));
+    return ErrorOf(code, absl::StrCat("request to ", WithoutQuery(request.url), ": ", why));
   }
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);

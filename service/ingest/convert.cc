@@ -254,6 +254,10 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
       ASSIGN_OR_RETURN(converted.object, ToJson(item.metadata(), 0));
       return converted;
     }
+    case v1::Item::kPreempting:
+      converted.kind = model::Item::Kind::kPreempting;
+      converted.object = model::Json::object();
+      return converted;
     case v1::Item::kMetric: {
       const v1::MetricDefinition& metric = item.metric();
       if (metric.name().empty()) return absl::InvalidArgumentError("a metric without a name");

@@ -31,12 +31,20 @@ struct MetricDefinition {
   friend bool operator==(const MetricDefinition&, const MetricDefinition&) = default;
 };
 
-// The effect of a rank's Config(), Summary() or DefineMetric(), the facts of its process, or several
+// The effect of a rank's Config(), Summary(), DefineMetric() or MarkPreempting(), the facts of its process, or several
 // merged ones.
 struct Item {
   // kUnreadable: no content. It takes its place in the stream, and counts among the lost items.
   // kMetadata: facts of the process, which belong neither to the config nor to the summary.
-  enum class Kind { kUnreadable = 0, kConfig = 1, kSummary = 2, kMetric = 3, kMetadata = 4 };
+  // kPreempting: no content. The process said that it is about to be preempted.
+  enum class Kind {
+    kUnreadable = 0,
+    kConfig = 1,
+    kSummary = 2,
+    kMetric = 3,
+    kMetadata = 4,
+    kPreempting = 5
+  };
 
   uint64_t seq = 0;        // of the last merged item
   uint64_t count = 1;      // of items that were merged into this one

@@ -270,6 +270,7 @@ TEST(CApiTest, NullIsHarmless) {
   EXPECT_FALSE(ranklog_config(nullptr, &field, 1));
   EXPECT_FALSE(ranklog_summary(nullptr, nullptr, 1));
   EXPECT_FALSE(ranklog_define_metric(nullptr, "a", 1, nullptr));
+  EXPECT_FALSE(ranklog_mark_preempting(nullptr));
   EXPECT_EQ(ranklog_flush(nullptr, 1), RANKLOG_DURABLE);
   EXPECT_EQ(ranklog_finish(nullptr, 0), RANKLOG_DURABLE);
   ranklog_stats stats = {};

@@ -78,7 +78,7 @@ def file_facts(name, content):
 def facts_of(run):
     facts = {"project": run["project"], "entity": run["entity"], "state": "running"}
     if run["complete"]:
-        facts["state"] = f"ended with {run['exit_code']}"
+        facts["state"] = f"ended with {run['exit_code']}" + (", preempted" if run["preempting"] else "")
     variables = {**run["variables"], "program": bool(run["variables"].get("program"))}
     for name in ("config", "id", "name", "project", "entity"):
         variables.pop(name, None)

@@ -98,6 +98,7 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("config")) run.Config(Fields(call["config"]));
   if (call.contains("summary")) run.Summary(Fields(call["summary"]));
   if (call.contains("define")) Define(run, call["define"]);
+  if (call.contains("preempt")) run.MarkPreempting();
   if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());
   if (call.contains("pause")) {
     std::this_thread::sleep_for(std::chrono::duration<double>(call["pause"].get<double>()));

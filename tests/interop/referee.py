@@ -278,12 +278,12 @@ def texts(value):
 
 
 def held_by_server(run):
-    states = {True: "finished" if run["exit_code"] == 0 else "failed", False: "running"}
+    ended = "finished" if run["exit_code"] == 0 else "preempted" if run["preempting"] else "failed"
     return {
         "history": run["history"],
         "config": {key: value["value"] for key, value in run["config"].items() if key != "_wandb"},
         "summary": run["summary"],
-        "state": states[run["complete"]],
+        "state": ended if run["complete"] else "running",
         # The server makes up a name where there is none.
         "name": run["variables"]["displayName"],
         "tags": run["variables"]["tags"] or [],

@@ -159,6 +159,7 @@ ENDS = {
     "finish_3": Scenario([one(*ROWS, {"finish": 3})]),
     "exit_3": Scenario([one(*ROWS, {"exit": 3}, alone=True)]),
     "exit_0": Scenario([one(*ROWS, {"exit": 0}, alone=True)]),
+    "preempted": Scenario([one(*ROWS, {"preempt": True}, {"exit": 3}, alone=True)]),
     # Rows that are younger than the SDK's 15 s when the process is killed.
     "killed": Scenario(
         [one(log(loss=0.5), {"pause": 2}, *(log(loss=i) for i in range(19)), {"kill": 9}, alone=True)],

@@ -59,6 +59,8 @@ def perform(run, call):
         if "summary" in metric:
             metric["summary"] = ",".join(metric["summary"])
         run.define_metric(metric.pop("name"), **metric)
+    if "preempt" in call:
+        run.mark_preempting()
     if "print" in call:
         print(call["print"])
     if "pause" in call:

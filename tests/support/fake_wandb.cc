@@ -377,6 +377,7 @@ absl::optional<absl::Duration> FakeWandb::State::Limited() {
 bool FakeWandb::State::TakeFault(Fault::On kind, Fault* fault) {
   for (auto it = faults.begin(); it != faults.end(); ++it) {
     if (it->on != Fault::On::kAny && it->on != kind) continue;
+    if (!it->operation.empty() && it->operation != requests.back().operation) continue;
     *fault = *it;
     if (--it->times == 0) faults.erase(it);
     return true;

@@ -42,6 +42,7 @@ class FakeWandb {
     std::string retry_after = "";
     absl::Duration delay = absl::ZeroDuration();  // before the answer
     std::string body = "";                        // of the answer; empty: the usual body
+    std::string operation = "";                   // only requests of this one; empty: any
   };
 
   // Port 0: any free port. `address` is an address of this machine.

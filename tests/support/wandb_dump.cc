@@ -71,6 +71,7 @@ json DumpOfRun(const WandbServer& server, const WandbServer::Run& run) {
           {"used_artifacts", std::move(used)},
           {"alerts", run.alerts},
           {"stopped", run.stopped},
+          {"preempting", run.preempting},
           {"complete", run.complete},
           {"exit_code", run.exit_code},
           {"upserts", run.upserts},

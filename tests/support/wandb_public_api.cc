@@ -36,8 +36,10 @@ json HistoryOf(const WandbServer::Run& run, const json& variables) {
 }
 
 std::string StateOf(const WandbServer::Run& run) {
+  if (run.preempting && !run.complete) return run.silent ? "preempted" : "preempting";
   if (!run.complete) return run.silent ? "crashed" : "running";
-  return run.exit_code == 0 ? "finished" : "failed";
+  if (run.exit_code == 0) return "finished";
+  return run.preempting ? "preempted" : "failed";
 }
 
 // The rows that have all keys of each specification, without their other values.

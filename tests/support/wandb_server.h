@@ -43,7 +43,8 @@ class WandbServer {
     std::set<std::string> awaited;             // files with an upload URL, but without bytes
     std::vector<nlohmann::json> alerts;
     std::map<std::string, Writer> writers;  // by client id and file; only in shared mode
-    bool stopped = false;  // a person asked the run to stop; answers to posts say so
+    bool stopped = false;     // a person asked the run to stop; answers to posts say so
+    bool preempting = false;  // until a post after the end
     bool complete = false;
     bool silent = false;  // no heartbeat for so long that it counts as crashed; set from outside
     int32_t exit_code = 0;

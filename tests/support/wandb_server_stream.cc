@@ -71,6 +71,7 @@ WandbServer::Answer WandbServer::FileStream(const std::string& entity, const std
   ConfirmFiles(run, body.value("uploaded", json::array()));
   if (body.empty()) ++run.heartbeats;
   run.silent = false;
+  run.preempting = (run.preempting && !run.complete) || body.value("preempting", false);
   run.complete = body.value("complete", false);
   if (run.complete) {
     run.exit_code = body.value("exitcode", -1);

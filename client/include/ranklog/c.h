@@ -257,6 +257,11 @@ RANKLOG_API bool ranklog_config(ranklog_run* run, const ranklog_field* fields,
 RANKLOG_API bool ranklog_summary(ranklog_run* run, const ranklog_field* fields,
                                  size_t count) RANKLOG_NOEXCEPT;
 
+// Tells the tracker that the job is about to be preempted. If it then ends with an error, the run
+// counts as preempted until it continues.
+//   false  not accepted; see ranklog_last_error()
+RANKLOG_API bool ranklog_mark_preempting(ranklog_run* run) RANKLOG_NOEXCEPT;
+
 // See MetricOptions. Begin with RANKLOG_METRIC_OPTIONS_INIT, and set members after that.
 typedef struct ranklog_metric_options {
   size_t size;              // of this struct: later versions may add members

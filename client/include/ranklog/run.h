@@ -237,6 +237,12 @@ class Run {
   // in "*". Also applies to earlier rows of the run. Returns false if it was not accepted.
   bool DefineMetric(std::string_view name, const MetricOptions& options = {}) noexcept;
 
+  // Tells the tracker that the job is about to be preempted, for instance after a SIGTERM from the
+  // scheduler. Any rank may. If the run then ends with an error, W&B shows it as preempted instead
+  // of failed, until the job continues it. Returns false if it was not accepted. Takes locks, so not
+  // in a signal handler.
+  bool MarkPreempting() noexcept;
+
   // Waits until all rows logged so far are durable, for at most `timeout`.
   FlushResult Flush(std::chrono::milliseconds timeout) noexcept;
 
@@ -392,6 +398,8 @@ inline bool Run::Summary(std::vector<Value::Field> summary) noexcept {
     return ranklog_summary(run_, fields, count);
   });
 }
+
+inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }
 
 inline bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noexcept {
   ranklog_metric_options converted = RANKLOG_METRIC_OPTIONS_INIT;

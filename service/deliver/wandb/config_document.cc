@@ -32,17 +32,16 @@ constexpr char kPlatform[] = "linux-aarch64";
 constexpr char kPlatform[] = "linux-x86_64";
 #endif
 constexpr char kOwnKey[] = "_wandb";
-constexpr size_t kMaxDigests = 1000;  // 40 KB in the stored cursor
+constexpr size_t kMaxDigests = 1000;  // of keys; at most 200 KB in the stored cursor
 
-constexpr size_t kDigestBytes = 32;
-constexpr size_t kDigestsOfKey = 4;
-
-Json FromServer(const nlohmann::json& value) { return Json::parse(value.dump()); }
+constexpr size_t kDigestBytes = 16;
+// The newest, and before it values whose requests may still take effect.
+constexpr size_t kDigestsOfKey = 8;
 
 // Of a member of a document.
 std::string DigestOf(const Json& member) {
   const bool wrapped = member.is_object() && member.contains("value");
-  return Digest(ToJsonText(wrapped ? member["value"] : member));
+  return Digest(ToJsonText(wrapped ? member["value"] : member)).substr(0, kDigestBytes);
 }
 
 bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }

@@ -43,7 +43,7 @@ model::Json MergeConfig(model::Json ours, const nlohmann::json& server,
                         const std::map<std::string, std::string>& sent);
 
 // Notes that the values of the document, without `_wandb`, were sent: the digest of each, and before
-// it up to three of the values that were sent before. Empty for more than 1000 keys, of which the
+// it up to seven of the values that were sent before. Empty for more than 1000 keys, of which the
 // newest document then counts as a whole.
 void AddDigests(const model::Json& document, std::map<std::string, std::string>* sent);
 

@@ -47,7 +47,8 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   return Config{.config = aggregate::RunConfig(run, streams_, items),
                 .metrics = MetricList(table, expand_globs, keys),
                 .metadata = metadata.empty() ? model::Json() : std::move(metadata),
-                .summary = aggregate::SummaryValues(streams_, items)};
+                .summary = aggregate::SummaryValues(streams_, items),
+                .preempting = aggregate::IsPreempting(streams_, items)};
 }
 
 }  // namespace ranklog::deliver::wandb

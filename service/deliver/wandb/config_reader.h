@@ -24,6 +24,7 @@ class ConfigReader {
     model::Json metrics;                           // see MetricList()
     model::Json metadata;                          // of the run's program and node; null: none
     std::vector<aggregate::SummaryValue> summary;  // the values that ranks set
+    bool preempting = false;                       // see aggregate::IsPreempting()
   };
   // Nullopt if nothing has changed since the last call that returned a config. `expand_globs` as in
   // MetricList().

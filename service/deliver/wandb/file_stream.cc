@@ -54,6 +54,10 @@ std::string StreamBody(const StreamPost& post) {
     AppendStrings(post.uploaded, &body);
     body += ']';
   }
+  if (post.preempting) {
+    begin("preempting");
+    body += "true";
+  }
   if (post.exit_code.has_value()) {
     begin("complete");
     absl::StrAppend(&body, "true,\"exitcode\":", *post.exit_code);

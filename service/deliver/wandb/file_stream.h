@@ -19,6 +19,7 @@ struct StreamPost {
   std::vector<std::string> events;      // JSON text of each line of system metrics
   absl::optional<std::string> summary;  // JSON text of the whole summary
   std::vector<std::string> uploaded;    // run files whose bytes the server has
+  bool preempting = false;              // its job is about to be preempted
   absl::optional<int32_t> exit_code;    // set if the run has ended
 };
 

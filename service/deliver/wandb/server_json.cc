@@ -1,5 +1,8 @@
 #include "service/deliver/wandb/server_json.h"
 
+#include <cmath>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "service/deliver/bounded_json.h"
 #include "service/deliver/retry.h"
@@ -10,6 +13,21 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kShown = 80;  // bytes of a value in the text of a difference
+
+void RestoreNumbers(model::Json* value) {
+  if (value->is_structured()) {
+    for (model::Json& member : *value) RestoreNumbers(&member);
+  } else if (value->is_string()) {
+    const std::string& text = value->get_ref<const std::string&>();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (text == "NaN")
+      *value = std::nan("");
+    else if (text == "Infinity")
+      *value = kInfinity;
+    else if (text == "-Infinity")
+      *value = -kInfinity;
+  }
+}
 
 bool IsWordChar(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -45,6 +63,12 @@ json ParseServerJson(absl::string_view line) {
     strict += line[i++];
   }
   return ParseBoundedJson(strict, kMaxDocumentValues);
+}
+
+model::Json FromServer(const json& value) {
+  model::Json ours = model::Json::parse(value.dump());
+  RestoreNumbers(&ours);
+  return ours;
 }
 
 std::string Unquoted(absl::string_view quoted) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "service/deliver/transport.h"
+#include "service/model/run.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -21,6 +22,9 @@ absl::Status CheckAnswer(const HttpResponse& answer);
 // Infinity and -Infinity are allowed and become strings. Returns a discarded value for anything
 // else.
 nlohmann::json ParseServerJson(absl::string_view text);
+
+// The same value as ours: the texts NaN, Infinity and -Infinity are numbers again.
+model::Json FromServer(const nlohmann::json& value);
 
 // The decoded text of `quoted`, a JSON string; empty if it is not a JSON string.
 std::string Unquoted(absl::string_view quoted);

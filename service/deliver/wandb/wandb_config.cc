@@ -35,6 +35,7 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
     clock_attempt_ = run_.attempt;
   }
   if (!config->has_value()) return absl::OkStatus();
+  preempting_ = (*config)->preempting;
   metadata_ = std::move((*config)->metadata);
   if (metadata_.is_object()) metadata_["writerId"] = WriterId();
   model::Json libraries = nullptr;
@@ -48,6 +49,8 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   config_.Set(ToJsonText(config_document_),
               ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
   for (const aggregate::SummaryValue& value : (*config)->summary) {
+    // Of the last row; W&B finds by them where the run stands.
+    if (value.key == "_step" || value.key == "_timestamp") continue;
     history_.summary().Set(value);
     summary_changed_ = true;
   }

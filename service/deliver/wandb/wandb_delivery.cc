@@ -33,7 +33,8 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const Del
       cursor_(CursorFrom(delivery_.cursor)),
       options_(std::move(options)),
       history_(&table_, Clock(), options_.max_line_bytes),
-      post_bytes_(options_.max_post_bytes) {
+      post_bytes_(options_.max_post_bytes),
+      breakers_of_all_(parts.breakers) {
   history_.SetFirstStep(cursor_.replays_through);
   if (cursor_.cut_rows > 0) history_.SetClock(RunClock(cursor_.cut_clock));
 }

@@ -17,10 +17,12 @@
 #include "absl/types/optional.h"
 #include "service/aggregate/metric_table.h"
 #include "service/deliver/bisection.h"
+#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/destination.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/tracker_delivery.h"
 #include "service/deliver/transport.h"
+#include "service/deliver/wandb/branch_point.h"
 #include "service/deliver/wandb/config_reader.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
@@ -55,6 +57,8 @@ class WandbDelivery : public TrackerDelivery {
     absl::Duration ask_after_at_ends = absl::Seconds(5);
     absl::Duration graphql_timeout = absl::Seconds(30);
     absl::Duration stream_timeout = absl::Seconds(180);
+    // Of a file, with a second more for each MiB. Rows wait meanwhile.
+    absl::Duration upload_timeout = absl::Seconds(10);
     // Of lines; a post of this size does not wait for transmit_interval.
     size_t max_post_bytes = 10485760;
     // Longer lines become dead letters, because the server refuses them.
@@ -133,6 +137,11 @@ class WandbDelivery : public TrackerDelivery {
   void SetFacts(const model::Json& libraries);
   std::vector<RunFile> FilesToSend(bool ending) const;
   absl::optional<absl::Duration> SendFiles(bool ending, absl::Time now);
+  absl::Duration AskForUploads(const std::vector<RunFile>& files, bool ending, absl::Time now);
+  absl::Duration Upload(const std::vector<RunFile>& files, CircuitBreaker* store, bool ending,
+                        absl::Time now);
+  absl::Duration FilesFailed(const std::vector<RunFile>& files, const std::string& why, bool ending,
+                             absl::Time now);
   void FileRefused(const RunFile& file, const std::string& why);
 
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
@@ -229,13 +238,16 @@ class WandbDelivery : public TrackerDelivery {
   bool samples_alone_ = false;
 
   // Files.
+  CircuitBreakers* const breakers_of_all_;
   std::vector<RunFile> facts_;  // of the run's program and node
   UploadUrls upload_urls_;      // for the next ones; an empty URL: not accepted
-  int file_failures_ = 0;       // in a row
+  int file_failures_ = 0;       // in a row, while the run is live
+  int failures_at_end_ = 0;
   absl::Time files_not_before_ = absl::InfinitePast();
 
   // Summary.
   bool summary_changed_ = false;
+  bool preempting_ = false;
   // Until the cut is delivered: a post with rows and the summary was refused. The cause is not
   // known yet: the summary, a row, or the size.
   bool hold_summary_ = false;

@@ -1,10 +1,11 @@
 // The part of WandbDelivery that uploads the run's files: facts of its program and node at the
-// start, config and summary at the end. Sending a file twice is harmless. After some failures a
-// file becomes a dead letter: it must not keep the run open.
+// start, config and summary at the end. Sending a file twice is harmless. A file that is refused,
+// or cannot be sent at the end, becomes a dead letter: it must not keep the run open.
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/json_writer.h"
@@ -15,8 +16,10 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr int kTries = 5;  // with waits of 2 s to 16 s: half a minute
+constexpr int kTriesAtEnd = 5;  // of all files, with waits of 2 s to 16 s: half a minute
 constexpr absl::Duration kFirstWait = absl::Seconds(2);
+constexpr absl::Duration kLongestWait = absl::Minutes(1);  // while the run is live
+constexpr double kBytesPerSecond = 1 << 20;                // a slow link
 
 // What a Python program's requirements are for a program of shared libraries.
 std::string Requirements(const model::Json& libraries) {
@@ -62,27 +65,39 @@ absl::optional<absl::Duration> WandbDelivery::SendFiles(bool ending, absl::Time 
     if (!ending) return absl::nullopt;
     return files_not_before_ - now;
   }
-  if (upload_urls_.urls.count(files.front().name) == 0) {
-    std::vector<std::string> names;
-    for (const RunFile& file : files) names.push_back(file.name);
-    const absl::StatusOr<HttpResponse> answer = Post(
-        Endpoint::kGraphql, RunFilesBody(cursor_.entity, cursor_.project, cursor_.run_id, names));
-    const Outcome outcome = Classify(answer);
-    if (outcome == Outcome::kLater || outcome == Outcome::kBlocked) {
-      return Failed(outcome, "ask where to upload the run's files", answer, now);
-    }
-    absl::StatusOr<UploadUrls> urls = outcome == Outcome::kAccepted
-                                          ? ParseRunFiles(answer->body)
-                                          : absl::UnknownError(Explain(answer));
-    OnSuccess();
-    if (urls.ok()) {
-      upload_urls_ = *std::move(urls);
-      for (const RunFile& file : files) upload_urls_.urls.try_emplace(file.name);
-    } else {
-      for (const RunFile& file : files) FileRefused(file, std::string(urls.status().message()));
-    }
-    return absl::ZeroDuration();
-  }
+  // While the store does not answer, one run at a time tries it. The others count that as a
+  // failure of their own, so that their ends do not wait for their turn.
+  CircuitBreaker* const store = breakers_of_all_->Of(absl::StrCat("files of ", server()));
+  if (store->Enter() > absl::ZeroDuration()) return FilesFailed(files, store->why(), ending, now);
+  const absl::Cleanup leave = [store] { store->Leave(); };
+  if (upload_urls_.urls.count(files.front().name) == 0) return AskForUploads(files, ending, now);
+  return Upload(files, store, ending, now);
+}
+
+absl::Duration WandbDelivery::AskForUploads(const std::vector<RunFile>& files, bool ending,
+                                            absl::Time now) {
+  std::vector<std::string> names;
+  for (const RunFile& file : files) names.push_back(file.name);
+  const absl::StatusOr<HttpResponse> answer = Post(
+      Endpoint::kGraphql, RunFilesBody(cursor_.entity, cursor_.project, cursor_.run_id, names));
+  const Outcome outcome = Classify(answer);
+  // These concern every request, also the rows. Other failures are of this query.
+  const bool of_server = !answer.ok() || answer->code == HttpResponse::kUnauthorized ||
+                         (outcome == Outcome::kLater && answer->code != 500);
+  if (of_server) return Failed(outcome, "ask where to upload the run's files", answer, now);
+  OnSuccess();
+  absl::StatusOr<UploadUrls> urls = outcome == Outcome::kAccepted
+                                        ? ParseRunFiles(answer->body)
+                                        : absl::UnknownError(Explain(answer));
+  if (!urls.ok()) return FilesFailed(files, std::string(urls.status().message()), ending, now);
+  upload_urls_ = *std::move(urls);
+  for (const RunFile& file : files) upload_urls_.urls.try_emplace(file.name);
+  return absl::ZeroDuration();
+}
+
+// Sends the first one.
+absl::Duration WandbDelivery::Upload(const std::vector<RunFile>& files, CircuitBreaker* store,
+                                     bool ending, absl::Time now) {
   const RunFile& file = files.front();
   HttpRequest request;
   request.method = "PUT";
@@ -93,29 +108,44 @@ absl::optional<absl::Duration> WandbDelivery::SendFiles(bool ending, absl::Time 
   }
   request.headers = upload_urls_.headers;
   request.body = file.content;
-  request.timeout = options_.stream_timeout;
+  request.timeout = options_.upload_timeout +
+                    absl::Seconds(1) * static_cast<double>(file.content.size()) / kBytesPerSecond;
   const absl::StatusOr<HttpResponse> answer = SendOutside(std::move(request));
   if (absl::IsCancelled(answer.status())) return kFirstWait;  // by our own Stop()
-  if (Classify(answer) == Outcome::kAccepted) {
+  const Outcome outcome = Classify(answer);
+  if (outcome == Outcome::kLater) {
+    const std::string why = Explain(answer);
+    store->Failed(absl::nullopt, why);
+    return FilesFailed(files, why, ending, now);
+  }
+  store->Answered();
+  upload_urls_.urls.erase(file.name);  // a later content gets a fresh one
+  if (outcome == Outcome::kAccepted) {
     cursor_.sent_files[file.name] = file.digest;
     cursor_.unannounced_files.push_back(file.name);
-    upload_urls_.urls.erase(file.name);  // a later content gets a fresh one
     file_failures_ = 0;
-    return absl::ZeroDuration();
-  }
-  upload_urls_ = {};  // they may have expired
-  if (++file_failures_ >= kTries) {
+  } else {
     FileRefused(file, Explain(answer));
-    return absl::ZeroDuration();
   }
-  files_not_before_ = now + kFirstWait * (1 << (file_failures_ - 1));
+  return absl::ZeroDuration();
+}
+
+absl::Duration WandbDelivery::FilesFailed(const std::vector<RunFile>& files, const std::string& why,
+                                          bool ending, absl::Time now) {
+  upload_urls_ = {};  // they may have expired
+  const int failures = ending ? ++failures_at_end_ : ++file_failures_;
+  if (failures_at_end_ >= kTriesAtEnd) {
+    for (const RunFile& file : files) FileRefused(file, why);
+  } else {
+    files_not_before_ =
+        now + std::min(kFirstWait * (1 << std::min(failures - 1, 10)), kLongestWait);
+  }
   return absl::ZeroDuration();
 }
 
 void WandbDelivery::FileRefused(const RunFile& file, const std::string& why) {
   AddDeadLetter(0, absl::StrCat(kFileLetter, file.name, ": ", why), file.content);
   cursor_.sent_files[file.name] = file.digest;
-  file_failures_ = 0;
 }
 
 }  // namespace ranklog::deliver::wandb

@@ -198,6 +198,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
     post.events_offset = cursor_.events_offset + static_cast<int64_t>(cursor_.samples);
     post.events = events_;
   }
+  post.preempting = ours ? preempting_ : server_state_ == "preempted";
   if (last) post.exit_code = ExitCode();
   // Otherwise the post would reopen the run.
   if (!ours && server_exit_code_.has_value()) post.exit_code = *server_exit_code_;

@@ -113,7 +113,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   ASSIGN_OR_RETURN(const bool takes_up, ContinuesRun(reader));
   if (takes_up) {
     cursor_.runtime_before_us = standing_->runtime_us;
-    cursor_.summary_before = model::Json::parse(KeptSummary(standing_->summary).dump());
+    cursor_.summary_before = FromServer(KeptSummary(standing_->summary));
     history_.SetClock(Clock());
     BeginAfter(standing_->last_step);
   } else if (const absl::optional<BranchPoint> fork = Fork();
@@ -138,12 +138,13 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   }
   reopened_ &= !others;
   if (cursor_.continued && server_state_.empty()) return AskState(now);
-  other_store_active_ = cursor_.continued && server_state_ == "running" && !reopened_;
+  const bool active = server_state_ == "running" || server_state_ == "preempting";
+  other_store_active_ = cursor_.continued && active && !reopened_;
   const bool waits = other_store_active_ && run_.rows > first;
   if (!waits && delivery_.last_error == unsettled_) delivery_.last_error.clear();
   server_exit_code_.reset();
   if (server_state_ == "finished") server_exit_code_ = 0;
-  if (server_state_ == "failed") server_exit_code_ = 1;
+  if (server_state_ == "failed" || server_state_ == "preempted") server_exit_code_ = 1;
   server_run_ = *std::move(standing_);
   config_read_at_ = now;
   standing_.reset();

@@ -116,6 +116,16 @@ TEST_F(RunConfigTest, MetadataIsThatOfPrimarysNewestItem) {
   EXPECT_EQ(metadata(), "{}");
 }
 
+TEST_F(RunConfigTest, AnyRankOfTheNewestAttemptMayBePreempted) {
+  EXPECT_FALSE(IsPreempting(streams_, updates_));
+  updates_ = {Config(2, "{}")};
+  EXPECT_FALSE(IsPreempting(streams_, updates_));
+  updates_[0].item.kind = Item::Kind::kPreempting;
+  EXPECT_TRUE(IsPreempting(streams_, updates_));
+  streams_[0].attempt = 2;
+  EXPECT_FALSE(IsPreempting(streams_, updates_));
+}
+
 TEST_F(RunConfigTest, SummaryUsesPrimarysLastValues) {
   updates_ = {Config(2, R"({"a":1,"b":1})"), Config(1, R"({"a":2})"), Config(1, R"({"a":3})"),
               Config(2, R"({"a":4,"b":5})")};

@@ -176,6 +176,9 @@ TEST(ConvertTest, MetadataIsAKindOfItsOwn) {
   field->mutable_value()->set_text("Linux");
   ASSERT_OK_AND_ASSIGN(const model::Item converted, ToItem(item));
   EXPECT_EQ(converted.kind, model::Item::Kind::kMetadata);
+  item.set_preempting(true);
+  ASSERT_OK_AND_ASSIGN(const model::Item preempting, ToItem(item));
+  EXPECT_EQ(preempting.kind, model::Item::Kind::kPreempting);
   EXPECT_EQ(converted.object.dump(), R"({"os":"Linux"})");
 }
 

@@ -145,6 +145,9 @@ TEST(DocumentsTest, MetadataSurvivesRoundTrip) {
   ASSERT_OK_AND_ASSIGN(const model::Item decoded, DecodeItem(4, EncodeItem(metadata)));
   EXPECT_EQ(decoded.kind, metadata.kind);
   EXPECT_EQ(decoded.object, metadata.object);
+  metadata.kind = model::Item::Kind::kPreempting;
+  metadata.object = model::Json::object();
+  EXPECT_OK(DecodeItem(5, EncodeItem(metadata)).status());
   EXPECT_THAT(DecodeItem(4, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
 }
 

@@ -72,6 +72,12 @@ TEST_F(MergeConfigTest, AnEarlierValueOfOursDoesNotCount) {
             Json({{"lr", 5}}));
 }
 
+TEST_F(MergeConfigTest, OtherProgramsNumbersStayNumbers) {
+  const Json merged =
+      Merge({}, R"({"a":{"value":NaN},"b":{"value":[-Infinity,Infinity]}})", Json::object());
+  EXPECT_EQ(ToJsonText(merged), R"({"a":NaN,"b":[-Infinity,Infinity]})");
+}
+
 TEST_F(MergeConfigTest, WhatAPersonAddedStays) {
   EXPECT_EQ(Merge({{{"lr", 1}, {"seed", 2}}}, R"({"lr":{"value":1},"by_hand":{"value":"x"}})",
                   {{"lr", 1}, {"seed", 2}}),
@@ -79,8 +85,8 @@ TEST_F(MergeConfigTest, WhatAPersonAddedStays) {
 }
 
 TEST_F(MergeConfigTest, ARunOfAnotherProgramKeepsItsKeys) {
-  EXPECT_EQ(Merge({}, R"({"theirs":{"value":NaN},"lr":{"value":9}})", {{"lr", 1}}),
-            Json({{"lr", 1}, {"theirs", "NaN"}}));
+  EXPECT_EQ(Merge({}, R"({"theirs":{"value":"x"},"lr":{"value":9}})", {{"lr", 1}}),
+            Json({{"lr", 1}, {"theirs", "x"}}));
 }
 
 TEST_F(MergeConfigTest, ChartsAndOtherWritersStay) {

@@ -30,11 +30,13 @@ TEST(StreamBodyTest, JoinsAllParts) {
   post.events = {R"({"a":1})", "{}"};
   post.summary = "{}";
   post.uploaded = {"a.txt", "b/c"};
+  post.preempting = true;
   post.exit_code = 0;
-  EXPECT_EQ(StreamBody(post), R"({"files":{"wandb-history.jsonl":{"offset":0,"content":["{}"]},)"
-                              R"("wandb-events.jsonl":{"offset":3,"content":["{\"a\":1}","{}"]},)"
-                              R"("wandb-summary.json":{"offset":0,"content":["{}"]}},)"
-                              R"("uploaded":["a.txt","b/c"],"complete":true,"exitcode":0})");
+  EXPECT_EQ(StreamBody(post),
+            R"({"files":{"wandb-history.jsonl":{"offset":0,"content":["{}"]},)"
+            R"("wandb-events.jsonl":{"offset":3,"content":["{\"a\":1}","{}"]},)"
+            R"("wandb-summary.json":{"offset":0,"content":["{}"]}},)"
+            R"("uploaded":["a.txt","b/c"],"preempting":true,"complete":true,"exitcode":0})");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class HttpDeliveryTest : public ::testing::Test {
 
   // A new daemon delivers the run.
   void Restart(const WandbDelivery::Options& options) {
-    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, SteadyNow);
+    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, [this] { return now_; });
     delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
                                                 DeliveryParts{.transport = transport_.get(),
                                                               .breakers = breakers_.get(),

@@ -35,9 +35,12 @@ class WandbDeliveryFilesTest : public HttpDeliveryTest {
       EXPECT_OK(store.SetHardware(stored_.run().id, {{"cpu_count", 4}}));
     });
   }
-  void End() {
+  // Returns the time that the delivery of the end waits.
+  absl::Duration End() {
+    const absl::Time before = now_;
     stored_.Close(model::RunState::kFinished, 0);
     Deliver(absl::Minutes(5));
+    return now_ - before;
   }
 };
 
@@ -107,11 +110,11 @@ TEST_F(WandbDeliveryFilesTest, AStoreThatFailsForAMomentGetsThem) {
   EXPECT_THAT(letters_, IsEmpty());
 }
 
-TEST_F(WandbDeliveryFilesTest, AStoreThatFailsForEverStopsNothing) {
+TEST_F(WandbDeliveryFilesTest, AStoreThatRefusesStopsNothing) {
   server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 1000, .code = 403});
   SetFacts();
   stored_.Append(3);
-  End();
+  EXPECT_LT(End(), absl::Seconds(1));
   EXPECT_THAT(server_.run("r").history, SizeIs(3));
   EXPECT_THAT(server_.run("r").files, IsEmpty());
   EXPECT_TRUE(stored_delivery_.complete);
@@ -119,6 +122,60 @@ TEST_F(WandbDeliveryFilesTest, AStoreThatFailsForEverStopsNothing) {
   ASSERT_THAT(letters_, SizeIs(4));
   EXPECT_THAT(letters_[0].answer, AllOf(HasSubstr("file "), HasSubstr("403")));
   EXPECT_FALSE(IsOfRow(letters_[0]));
+}
+
+// All files together have half a minute.
+TEST_F(WandbDeliveryFilesTest, AStoreThatIsDownDelaysTheEndBySeconds) {
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 1000, .code = 503});
+  SetFacts();
+  stored_.Append(3);
+  Deliver();
+  EXPECT_EQ(stored_delivery_.delivered_rows, 3u);
+  const absl::Duration wait = End();
+  EXPECT_GT(wait, absl::Seconds(20));
+  EXPECT_LT(wait, absl::Minutes(1));
+  EXPECT_TRUE(server_.run("r").complete);
+  EXPECT_THAT(letters_, SizeIs(4));
+}
+
+TEST_F(WandbDeliveryFilesTest, FilesOfALiveRunAreTriedUntilTheStoreIsBack) {
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 20, .code = 503});
+  SetFacts();
+  stored_.Append(1);
+  for (int i = 0; i < 120 && server_.run("r").files.size() < 2; ++i) {
+    now_ += absl::Seconds(15);
+    Deliver();
+  }
+  EXPECT_THAT(server_.run("r").files, SizeIs(2));
+  EXPECT_THAT(letters_, IsEmpty());
+}
+
+class NoUploadsTest : public WandbDeliveryFilesTest, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(ByCode, NoUploadsTest, ::testing::Values(500, 403, 404));
+
+TEST_P(NoUploadsTest, AServerThatOffersNoUploadsStopsNothing) {
+  server_.Inject({.on = FakeWandb::Fault::On::kGraphql,
+                  .times = 1000,
+                  .code = GetParam(),
+                  .operation = "CreateRunFiles"});
+  SetFacts();
+  stored_.Append(3);
+  Deliver();
+  EXPECT_EQ(stored_delivery_.delivered_rows, 3u);
+  EXPECT_EQ(stored_delivery_.last_error, "");
+  EXPECT_LT(End(), absl::Minutes(1));
+  EXPECT_TRUE(server_.run("r").complete);
+  EXPECT_THAT(letters_, SizeIs(4));
+}
+
+// While it does not answer, one run tries it, and the others go on.
+TEST_F(WandbDeliveryFilesTest, AnotherRunsFailureCounts) {
+  breakers_->Of("files of " + server_.url())->Failed(absl::Hours(1), "no answer");
+  stored_.Append(1);
+  EXPECT_LT(End(), absl::Minutes(1));
+  EXPECT_TRUE(server_.run("r").complete);
+  ASSERT_THAT(letters_, SizeIs(2));
+  EXPECT_THAT(letters_[0].answer, HasSubstr("no answer"));
 }
 
 }  // namespace

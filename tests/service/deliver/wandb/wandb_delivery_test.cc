@@ -197,6 +197,18 @@ TEST_F(WandbDeliveryTest, SendsTheSummaryBesideTheRows) {
   EXPECT_EQ(summary["_wandb"]["runtime"], 0);
 }
 
+// Another store reads there which steps the run has.
+TEST_F(WandbDeliveryTest, SummarysStepIsThatOfTheLastRow) {
+  stored_.Apply(model::Item::Kind::kSummary, {{"_step", 100000}, {"_timestamp", 1}, {"best", 2}});
+  stored_.Append(2);
+  StepUntilIdle();
+  const json summary =
+      json::parse(Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>());
+  EXPECT_EQ(summary["_step"], 1);
+  EXPECT_GT(summary["_timestamp"], 1);
+  EXPECT_EQ(summary["best"], 2);
+}
+
 TEST_F(WandbDeliveryTest, DefinitionAfterLastRowCounts) {
   stored_.Append(2);
   StepUntilIdle();
@@ -260,6 +272,17 @@ TEST_F(WandbDeliveryTest, CrashedRunSendsNonzeroExitCode) {
   stored_.Close(model::RunState::kCrashed, 0);
   EXPECT_TRUE(StepUntilIdle().delivery.complete);
   EXPECT_EQ(Posts().back()["exitcode"], 1);
+}
+
+TEST_F(WandbDeliveryTest, PreemptionIsSentWithTheEnd) {
+  stored_.Append(1);
+  StepUntilIdle();
+  EXPECT_FALSE(Posts().back().contains("preempting"));
+  stored_.Apply(model::Item::Kind::kPreempting, model::Json::object());
+  stored_.Close(model::RunState::kFailed, 143);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  EXPECT_EQ(Posts().back()["preempting"], true);
+  EXPECT_EQ(Posts().back()["exitcode"], 143);
 }
 
 TEST_F(WandbDeliveryTest, ContinuesAReopenedRun) {

@@ -26,6 +26,20 @@ TEST(YamlTest, WritesBlocks) {
             "\"none\": []\n");
 }
 
+TEST(YamlTest, EscapesWhatReadersRefuse) {
+  EXPECT_EQ(
+      ToYaml(
+          {{"a", "\x7f \xC2\x85 \xC2\x9F \xC2\xA0"},
+           {"b", "\xE2\x80\xA8 \xE2\x80\xA9 \xE2\x80\xAA \xEF\xBF\xBE \xEF\xBF\xBF \xEF\xBF\xBD"}}),
+      "\"a\": \"\\x7f \\x85 \\x9f \xC2\xA0\"\n"
+      "\"b\": \"\\u2028 \\u2029 \xE2\x80\xAA \\ufffe \\uffff \xEF\xBF\xBD\"\n");
+}
+
+TEST(YamlTest, LongKeysAreExplicit) {
+  const std::string key(1024, 'k');
+  EXPECT_EQ(ToYaml({{"a", {{key, 1}}}}), "\"a\":\n  ? \"" + key + "\"\n  : 1\n");
+}
+
 TEST(YamlTest, HasWordsForWhatIsNoNumber) {
   EXPECT_EQ(ToYaml({{"a", std::nan("")}, {"b", INFINITY}, {"c", -INFINITY}}),
             "\"a\": .nan\n\"b\": .inf\n\"c\": -.inf\n");
