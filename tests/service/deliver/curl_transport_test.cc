@@ -159,6 +159,8 @@ TEST_F(CurlTransportTest, OtherMethodsAndHeaders) {
   EXPECT_EQ(request_.method, "GET");
   EXPECT_EQ(request_.get_header_value("Authorization"), "Bearer token");
   EXPECT_FALSE(request_.has_header("Content-Length"));
+  EXPECT_TRUE(request_.has_header("Content-Type"));
+  request.headers.clear();
   for (const char* method : {"PUT", "PATCH"}) {
     request.method = method;
     request.body = "part";
