@@ -14,7 +14,7 @@ namespace ranklog::sample {
 namespace {
 
 absl::optional<Process> ReadProcess(int proc, const char* pid) {
-  char path[32];
+  char path[sizeof(dirent::d_name) + sizeof("/stat")];
   snprintf(path, sizeof path, "%s/stat", pid);
   const UniqueFd fd(openat(proc, path, O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return absl::nullopt;
