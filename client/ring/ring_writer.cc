@@ -20,7 +20,7 @@ constexpr size_t Align(size_t bytes) {
 }
 
 std::byte* Append(std::byte* at, std::string_view bytes) {
-  std::memcpy(at, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());  // null without bytes
   return at + bytes.size();
 }
 
