@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -127,9 +128,10 @@ class CRunTest : public ::testing::Test {
     Set(settings, "spool_dir", dir_.path());
     Set(settings, "start_daemon", "false");
     Set(settings, "finish_timeout", "0");
+    static std::atomic<int> freed = 0;  // by the run's last thread, which may outlive the test
     ranklog_settings_on_message(
-        settings, [](void*, int, const char*, size_t) {}, &freed_,
-        [](void* user) { ++*static_cast<int*>(user); });
+        settings, [](void*, int, const char*, size_t) {}, &freed,
+        [](void* user) { ++*static_cast<std::atomic<int>*>(user); });
     run_ = ranklog_init(settings);
     ranklog_settings_free(settings);
   }
@@ -147,7 +149,6 @@ class CRunTest : public ::testing::Test {
     return text;
   }
 
-  int freed_ = 0;
   testing::TempDir dir_;
   ranklog_run* run_;
 };
