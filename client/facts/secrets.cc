@@ -57,22 +57,20 @@ void MaskUsersOfUrls(std::string* text) {
   for (size_t at = text->find(kScheme); at != std::string::npos; at = text->find(kScheme, at)) {
     at += kScheme.size();
     const size_t end = std::min(text->find_first_of("/?# \t\n\"'", at), text->size());
-    const size_t host = text->rfind('@', end);
-    if (host == std::string::npos || host < at || host >= end) continue;
-    text->replace(at, host - at, kMasked);
+    const size_t user = std::string_view(*text).substr(at, end - at).rfind('@');
+    if (user != std::string_view::npos) text->replace(at, user, kMasked);
   }
 }
 
 // Also what follows in other words: "Authorization: Basic X".
-bool MaskHeader(std::string* text) {
+void MaskHeader(std::string* text) {
   const std::string lower = absl::AsciiStrToLower(*text);
   for (const std::string_view word : {"authorization:", "bearer ", "basic "}) {
     const size_t at = lower.find(word);
     if (at == std::string::npos || at + word.size() == text->size()) continue;
     text->replace(at + word.size(), text->npos, kMasked);
-    return true;
+    return;
   }
-  return false;
 }
 
 bool IsOfName(char c) { return IsOfKey(c) || c == '.'; }
@@ -139,7 +137,8 @@ bool IsSecretName(std::string_view name) {
 std::string MaskText(std::string text, const std::map<std::string, std::string>& credentials) {
   MaskCredentials(credentials, &text);
   MaskUsersOfUrls(&text);
-  if (!MaskHeader(&text)) MaskNamedValues(&text);
+  MaskHeader(&text);
+  MaskNamedValues(&text);
   MaskKeys(&text);
   return text;
 }

@@ -222,6 +222,7 @@ TEST_F(CRunTest, SmallerStructsAreOfAnOlderHeader) {
   options.size = sizeof options;
   EXPECT_FALSE(ranklog_define_metric(run_, "a", 1, &options));
   EXPECT_TRUE(ranklog_define_metric(run_, "a", 1, nullptr));
+  EXPECT_TRUE(ranklog_mark_preempting(run_));
 }
 
 TEST_F(CRunTest, TextsAreCutToTheBuffer) {

@@ -33,6 +33,13 @@ TEST(SecretsTest, UsersOfUrlsAreMasked) {
               ElementsAre("a://***@d e://***@h", "://", "x://***@"));
 }
 
+// In quadratic time, this takes minutes.
+TEST(SecretsTest, ManyUrlsTakeLinearTime) {
+  std::string text;
+  for (int i = 0; i < 500'000; ++i) text += "://";
+  EXPECT_EQ(MaskText(text, {}), text);
+}
+
 TEST(SecretsTest, KnownCredentialsAreMasked) {
   EXPECT_THAT(MaskArguments({"x=my-login-1", "me", "some"},
                             {{"WANDB_USERNAME", "me"}, {"WANDB_API_KEY", "my-login"}, {"E", ""}}),
@@ -73,6 +80,8 @@ TEST(SecretsTest, NamedValuesInsideTextsAreMasked) {
                           "Server=s;Password='***';Pwd=***", "{\"api_key\": \"***\", \"lr\": 1}",
                           "api_key: ***", "--apikey:***", "http://h/a?private_token=***&b=1"));
   EXPECT_EQ(MaskText("me/image?token=x", {}), "me/image?token=***");
+  EXPECT_EQ(MaskText("api_key=x -H 'Authorization: Basic y='", {}),
+            "api_key=*** -H 'Authorization:***");
 }
 
 TEST(SecretsTest, OrdinaryArgumentsStay) {

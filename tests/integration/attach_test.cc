@@ -1,4 +1,4 @@
-// One run of several programs: processes that join the run of another one by its handle.
+// One run of several programs: processes that join the run of another one by its handle. S7, S56.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Values of every type arrive as they were logged, and a value that cannot be logged costs only
-// itself. Both also through the ring of a dead rank.
+// itself. Both also through the ring of a dead rank. S58.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

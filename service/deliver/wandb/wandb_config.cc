@@ -44,8 +44,12 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
     metadata_.erase(found);
   }
   SetFacts(libraries);
-  config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
-                                    {.id = WriterId(), .metadata = metadata_, .began_at = Fork()});
+  // A run that was there before its start with `fork_from` is no fork.
+  absl::optional<BranchPoint> fork = Fork();
+  if (fork && fork->step != cursor_.replays_through) fork.reset();
+  config_document_ =
+      ConfigDocument((*config)->config, (*config)->metrics,
+                     {.id = WriterId(), .metadata = metadata_, .began_at = std::move(fork)});
   config_.Set(ToJsonText(config_document_),
               ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
   for (const aggregate::SummaryValue& value : (*config)->summary) {

@@ -43,17 +43,17 @@ void WandbDelivery::SetFacts(const model::Json& libraries) {
 
 // `ending`: everything but the files and the end was delivered.
 std::vector<WandbDelivery::RunFile> WandbDelivery::FilesToSend(bool ending) const {
-  std::vector<RunFile> files = facts_;
-  if (ending) {
-    files.emplace_back("config.yaml", ToYaml(MergeConfig(config_document_, server_run_.config,
-                                                         cursor_.sent_config)));
-    files.emplace_back("wandb-summary.json", SummaryText(RefusedBefore(delivery_.delivered_rows)));
-  }
-  const auto is_sent = [this](const RunFile& file) {
+  std::vector<RunFile> files;
+  const auto add = [&](const RunFile& file) {
     const auto sent = cursor_.sent_files.find(file.name);
-    return sent != cursor_.sent_files.end() && sent->second == file.digest;
+    if (sent == cursor_.sent_files.end() || sent->second != file.digest) files.push_back(file);
   };
-  files.erase(std::remove_if(files.begin(), files.end(), is_sent), files.end());
+  for (const RunFile& fact : facts_) add(fact);
+  if (ending) {
+    add({"config.yaml",
+         ToYaml(MergeConfig(config_document_, server_run_.config, cursor_.sent_config))});
+    add({"wandb-summary.json", SummaryText(RefusedBefore(delivery_.delivered_rows))});
+  }
   return files;
 }
 

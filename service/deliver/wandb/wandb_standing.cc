@@ -289,6 +289,7 @@ absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) c
   });
 }
 
+// Where the run was asked to begin; not its own end.
 absl::optional<BranchPoint> WandbDelivery::Fork() const {
   const absl::StatusOr<BranchPoint> point = ParseBranchPoint(run_.settings.Of(kKind, kForkFrom));
   if (!point.ok() || point->run_id == run_.run_id) return absl::nullopt;

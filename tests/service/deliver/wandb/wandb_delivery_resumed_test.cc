@@ -74,6 +74,16 @@ TEST_F(WandbDeliveryResumedTest, ForkBeginsAfterItsStep) {
   EXPECT_THAT(Lines(), ElementsAre(10, 11, 12, 13, 14, 15, 16, 17, 18, 19));
 }
 
+TEST_F(WandbDeliveryResumedTest, RunThatIsThereIsNoFork) {
+  DeliverAtA();
+  c_.stored.ForkFrom("other?_step=9");
+  c_.stored.Resume();
+  c_.stored.Append(71);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(150)));
+  EXPECT_EQ(server_.RunOf("r").config.find("branch_point"), std::string::npos);
+}
+
 TEST_F(WandbDeliveryResumedTest, ForkOfItselfIsIgnored) {
   a_.stored.ForkFrom("r?_step=9");
   a_.stored.Append(2);
