@@ -1,27 +1,28 @@
 #include "client/facts/libraries.h"
 
 #include <gnu/libc-version.h>
-#include <limits.h>
-#include <link.h>
-#include <stdlib.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <set>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "client/facts/small_file.h"
 
 namespace ranklog::internal {
 namespace {
 
 constexpr size_t kMostLibraries = 300;
+// A line has up to 80 characters before its path. A program with CUDA has some thousand lines.
+constexpr size_t kMostOfMaps = size_t{4} << 20;
 
-int AddPath(dl_phdr_info* info, size_t /*size*/, void* paths) {
-  try {
-    auto* const to = static_cast<std::vector<std::string>*>(paths);
-    if (info->dlpi_name != nullptr && info->dlpi_name[0] == '/') to->emplace_back(info->dlpi_name);
-    return to->size() < kMostLibraries ? 0 : 1;
-  } catch (...) {  // no memory: the rest is left out
-    return 1;
-  }
+// The path of a line of /proc/PID/maps if the line is code of a shared library (proc_pid_maps(5)).
+std::string_view LibraryPath(std::string_view line) {
+  const size_t permissions = line.find(' ');
+  const size_t path = line.find('/');
+  if (path == std::string_view::npos || line.substr(permissions + 3, 1) != "x") return {};
+  line.remove_prefix(path);
+  return line.find(".so") == std::string_view::npos ? std::string_view() : line;
 }
 
 }  // namespace
@@ -46,15 +47,15 @@ std::string LibraryVersion(std::string_view path) {
   return version.empty() ? name : name + "==" + version;
 }
 
+// Not by dl_iterate_phdr(): a child that is forked while another thread is in it inherits its lock, and
+// waits for ever.
 std::vector<std::string> LoadedLibraries() {
-  std::vector<std::string> paths;
-  // The loader's lock is held in between, so the files are looked up afterwards.
-  dl_iterate_phdr(AddPath, &paths);
+  const std::string maps = ReadSmallFile("/proc/self/maps", kMostOfMaps).value_or("");
   std::set<std::string> libraries;
-  for (const std::string& path : paths) {
-    char file[PATH_MAX];
-    const bool is_found = realpath(path.c_str(), file) != nullptr;
-    std::string library = LibraryVersion(is_found ? file : path.c_str());
+  for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
+    const std::string_view path = LibraryPath(std::string_view(line.data(), line.size()));
+    if (path.empty() || libraries.size() == kMostLibraries) continue;
+    std::string library = LibraryVersion(path);
     if (library.substr(0, library.find('=')) == "libc") {
       library = std::string("libc==") + gnu_get_libc_version();
     }

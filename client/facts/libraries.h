@@ -11,8 +11,8 @@ namespace ranklog::internal {
 // libfoo-1.2.so is libfoo==1.2.
 std::string LibraryVersion(std::string_view path);
 
-// The shared libraries of this process now, sorted, by LibraryVersion() of the files that their names
-// lead to. With the version of libc itself.
+// The shared libraries of this process now, sorted, by LibraryVersion() of their files. With the version
+// of libc itself. A forked child may call this whatever the parent's threads did at the fork.
 std::vector<std::string> LoadedLibraries();
 
 }  // namespace ranklog::internal

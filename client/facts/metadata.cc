@@ -3,10 +3,10 @@
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -101,13 +101,17 @@ std::string Platform() {
   return text;
 }
 
+// Not by gmtime_r(): a child that is forked while another thread is in it inherits its lock, and waits
+// for ever.
 std::string Rfc3339(int64_t unix_us) {
-  const time_t seconds = static_cast<time_t>(unix_us / 1'000'000);
-  tm utc = {};
-  if (gmtime_r(&seconds, &utc) == nullptr) return "";
-  return absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", utc.tm_year + 1900, utc.tm_mon + 1,
-                         utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                         static_cast<int>(unix_us % 1'000'000));
+  const std::chrono::sys_time<std::chrono::microseconds> time{std::chrono::microseconds(unix_us)};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", int{date.year()},
+                         unsigned{date.month()}, unsigned{date.day()}, clock.hours().count(),
+                         clock.minutes().count(), clock.seconds().count(),
+                         clock.subseconds().count());
 }
 
 std::vector<std::string> Command() {

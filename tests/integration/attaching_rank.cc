@@ -11,19 +11,22 @@
 //   attaching_rank COUNTER_FILE join HANDLE KEY ROWS steps|open|until_stopped [PIPE]
 //       joins by the handle, or as Init() does if that is "-". Then calls Finish(7)
 //   attaching_rank COUNTER_FILE pool PROCESSES RUNS [run]
-//       forks processes that make RUNS runs each, with 10 rows in each. With "run" it has a run of its
-//       own meanwhile
+//       forks processes that make RUNS runs each, with 10 rows in each, while threads hold locks of
+//       libc. With "run" it has a run of its own meanwhile
 //
 // Exit code 0 if all rows were taken and durable.
 
+#include <link.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ranklog/ranklog.h"
@@ -121,7 +124,25 @@ int MakeRuns(int process, int runs) {
   return 0;
 }
 
+// Holds locks of libc nearly always, which children inherit. A program does so while it loads libraries
+// or prints times.
+void HoldLocks() {
+  const auto in_loader = [](dl_phdr_info*, size_t, void*) {
+    usleep(1000);
+    return 0;
+  };
+  std::thread([in_loader] {
+    while (true) dl_iterate_phdr(in_loader, nullptr);
+  }).detach();
+  std::thread([] {
+    const time_t time = 0;
+    tm local = {};
+    while (true) localtime_r(&time, &local);
+  }).detach();
+}
+
 int Pool(int processes, int runs, bool has_run) {
+  HoldLocks();
   ranklog::Run run;
   if (has_run) {
     run = ranklog::Init(ranklog::Settings::FromEnvironment());
