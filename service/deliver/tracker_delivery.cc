@@ -58,8 +58,7 @@ StepResult TrackerDelivery::Step(storage::StoreReader& reader, absl::Time now, b
     if (!ended()) ReadRun(reader).IgnoreError();
     SetWaitReason(wait);
   }
-  const bool created = IsCreated();
-  if (created) delivery_.cursor = CursorJson();
+  if (HasCursor()) delivery_.cursor = CursorJson();
   StepResult result;
   result.delivery = delivery_;
   result.dead_letters = std::exchange(dead_letters_, {});
@@ -68,7 +67,7 @@ StepResult TrackerDelivery::Step(storage::StoreReader& reader, absl::Time now, b
   result.rows = run_.rows;
   result.live = !ended();
   result.exchange = requests_.TakeExchange();
-  if (created) result.url = PageUrl();
+  if (IsCreated()) result.url = PageUrl();
   result.prepared = IsPrepared() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
   return result;

@@ -37,6 +37,7 @@ constexpr size_t kMaxDigests = 1000;  // of keys; at most 200 KB in the stored c
 constexpr size_t kDigestBytes = 16;
 // The newest, and before it values whose requests may still take effect.
 constexpr size_t kDigestsOfKey = 8;
+constexpr absl::string_view kNothing = "----------------";  // as long as a digest
 
 // Of a member of a document.
 std::string DigestOf(const Json& member) {
@@ -154,18 +155,26 @@ Json MergeConfig(Json ours, const nlohmann::json& server,
   return ours;
 }
 
-void AddDigests(const Json& document, std::map<std::string, std::string>* sent) {
+void AddDigests(const Json& document, bool accepted, std::map<std::string, std::string>* sent) {
   std::map<std::string, std::string> digests;
   if (document.size() <= kMaxDigests) {
     for (const auto& [key, value] : document.items()) {
       if (key == kOwnKey) continue;
       std::string& now = digests[key] = DigestOf(value);
-      const auto before = sent->find(key);
-      if (before == sent->end()) continue;
-      const bool same = absl::StartsWith(before->second, now);
-      now = same ? before->second
-                 : absl::StrCat(now, " ", before->second)
-                       .substr(0, kDigestsOfKey * (kDigestBytes + 1));
+      const auto found = sent->find(key);
+      const std::string before = found == sent->end() ? "" : found->second;
+      if (accepted ? absl::StartsWith(before, now) : absl::StrContains(before, now)) {
+        now = before;
+        continue;
+      }
+      if (accepted) {
+        absl::StrAppend(&now, before.empty() ? "" : " ", before);
+      } else {
+        const absl::string_view newest = absl::string_view(before).substr(0, kDigestBytes);
+        now = absl::StrCat(newest.empty() ? kNothing : newest, " ", now,
+                           absl::string_view(before).substr(newest.size()));
+      }
+      now.resize(std::min(now.size(), kDigestsOfKey * (kDigestBytes + 1)));
     }
   }
   *sent = std::move(digests);

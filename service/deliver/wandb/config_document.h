@@ -44,8 +44,10 @@ model::Json MergeConfig(model::Json ours, const nlohmann::json& server,
 
 // Notes that the values of the document, without `_wandb`, were sent: the digest of each, and before
 // it up to seven of the values that were sent before. Empty for more than 1000 keys, of which the
-// newest document then counts as a whole.
-void AddDigests(const model::Json& document, std::map<std::string, std::string>* sent);
+// newest document then counts as a whole. Not `accepted`: not yet, or never; so it counts as an
+// earlier one.
+void AddDigests(const model::Json& document, bool accepted,
+                std::map<std::string, std::string>* sent);
 
 }  // namespace ranklog::deliver::wandb
 

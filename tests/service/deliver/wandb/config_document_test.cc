@@ -44,10 +44,14 @@ TEST(ConfigDocumentTest, HasTheWritersMetadata) {
 
 class MergeConfigTest : public ::testing::Test {
  protected:
-  // Sends each of `before`; then the server has `server`; then the ranks' config is `now`.
-  static Json Merge(const std::vector<Json>& before, const char* server, const Json& now) {
+  // Sends each of `before`, the last one without an answer if `unanswered`; then the server has `server`; then the ranks' config is `now`.
+  static Json Merge(const std::vector<Json>& before, const char* server, const Json& now,
+                    bool unanswered = false) {
     std::map<std::string, std::string> sent;
-    for (const Json& document : before) AddDigests(ConfigDocument(document, Json::array()), &sent);
+    for (const Json& document : before) {
+      const bool accepted = !unanswered || &document != &before.back();
+      AddDigests(ConfigDocument(document, Json::array()), accepted, &sent);
+    }
     Json merged = MergeConfig(ConfigDocument(now, Json::array()), ParseServerJson(server), sent);
     Json values = Json::object();
     for (const auto& [key, value] : merged.items()) {
@@ -69,6 +73,18 @@ TEST_F(MergeConfigTest, WhatARankSetsAgainCounts) {
 
 TEST_F(MergeConfigTest, AnEarlierValueOfOursDoesNotCount) {
   EXPECT_EQ(Merge({{{"lr", 1}}, {{"lr", 5}}}, R"({"lr":{"value":1}})", {{"lr", 5}}),
+            Json({{"lr", 5}}));
+}
+
+// Found by the simulation: a request without an answer took effect after later ones.
+TEST_F(MergeConfigTest, AnUnansweredValueOfOursDoesNotCount) {
+  const char* const late = R"({"lr":{"value":5}})";
+  EXPECT_EQ(Merge({{{"lr", 1}}, {{"lr", 5}}}, late, {{"lr", 1}}, /*unanswered=*/true),
+            Json({{"lr", 1}}));
+  EXPECT_EQ(Merge({{{"lr", 5}}}, late, {{"lr", 7}}, /*unanswered=*/true), Json({{"lr", 7}}));
+  // It did not arrive, so a person's change is the older one.
+  EXPECT_EQ(Merge({{{"lr", 1}}, {{"lr", 5}}}, R"({"lr":{"value":9}})", {{"lr", 5}},
+                  /*unanswered=*/true),
             Json({{"lr", 5}}));
 }
 

@@ -145,7 +145,7 @@ TEST_F(WandbDeliveryBreakersTest, CancelledRequestIsNotAnError) {
 // Like the official client, which paces its posts by the quota. A GraphQL query does not count.
 TEST_F(WandbDeliveryBreakersTest, ExhaustedQuotaDelaysWholeProject) {
   one_.quota_after = absl::Seconds(20);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
   EXPECT_EQ(one_.requests(), 3u);
   Step(one_);  // posts the rows
   ASSERT_EQ(one_.requests(), 4u);

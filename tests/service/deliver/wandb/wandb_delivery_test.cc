@@ -145,6 +145,8 @@ TEST_F(WandbDeliveryTest, CursorIsStoredBeforeFirstPost) {
   EXPECT_FALSE(Step().changed);  // the features
   EXPECT_FALSE(Step().changed);  // where the run stands: its position at the server
   EXPECT_FALSE(Step().changed);  // it has none
+  EXPECT_TRUE(Step().changed);   // the digests of the config
+  EXPECT_EQ(Upserts(), 0u);
   const StepResult upserted = Step();
   EXPECT_EQ(Upserts(), 1u);
   EXPECT_TRUE(upserted.changed);
