@@ -1,6 +1,7 @@
 // The functions of ranklog/c.h on runs. Those on settings are in settings/c_settings.cc.
 //
-// A ranklog_run is a RunState, a ranklog_key a std::string, and a ranklog_row a RowShape: each
+// A ranklog_run is a RunState, a ranklog_key a std::string, a ranklog_row a RowShape, and a
+// ranklog_upload a std::shared_ptr<Upload>: each
 // function casts, stops exceptions, and calls the function that does the work.
 
 #include <algorithm>
@@ -33,6 +34,7 @@ using ranklog::internal::RowShape;
 using ranklog::internal::RowStep;
 using ranklog::internal::RunState;
 using ranklog::internal::Uncancelled;
+using ranklog::internal::Upload;
 
 RunState* StateOf(ranklog_run* run) { return reinterpret_cast<RunState*>(run); }
 const RunState* StateOf(const ranklog_run* run) { return reinterpret_cast<const RunState*>(run); }
@@ -109,6 +111,23 @@ std::string TextOf(const ranklog_run* run, const Read& read) noexcept {
     return run == nullptr ? std::string() : read(*StateOf(run));
   } catch (...) {  // no memory
     return std::string();
+  }
+}
+
+const Upload& UploadOf(const ranklog_upload* upload) {
+  return **reinterpret_cast<const std::shared_ptr<Upload>*>(upload);
+}
+
+// Null without memory.
+template <typename Make>
+ranklog_upload* NewUpload(ranklog_run* run, const Make& make) {
+  if (run == nullptr) return nullptr;
+  const Uncancelled uncancelled;
+  try {
+    return reinterpret_cast<ranklog_upload*>(new std::shared_ptr<Upload>(make(StateOf(run))));
+  } catch (...) {
+    StateOf(run)->RefuseItem("no memory");
+    return nullptr;
   }
 }
 
@@ -254,6 +273,58 @@ bool ranklog_define_metric(ranklog_run* run, const char* name, size_t name_bytes
                                       item->mutable_metric());
   });
 }
+
+ranklog_upload* ranklog_log_artifact(ranklog_run* run, const ranklog_artifact* artifact) noexcept {
+  return NewUpload(run, [&](RunState* state) {
+    ranklog_artifact given = RANKLOG_ARTIFACT_INIT;
+    if (artifact != nullptr) std::memcpy(&given, artifact, std::min(artifact->size, sizeof given));
+    ranklog::v1::Item item;
+    const absl::Status status = ranklog::internal::ToProto(given, item.mutable_artifact());
+    if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < given.path_count; ++i) paths.emplace_back(given.paths[i]);
+    return state->StageArtifact(std::move(item), std::move(paths));
+  });
+}
+
+ranklog_upload* ranklog_save(ranklog_run* run, const char* path, const char* name) noexcept {
+  return NewUpload(run, [&](RunState* state) {
+    const std::string from = path == nullptr ? "" : path;
+    const std::string to = name == nullptr ? from.substr(from.rfind('/') + 1) : name;
+    if (const std::string error = ranklog::internal::FileNameError(to); !error.empty()) {
+      return state->RefuseUpload(error);
+    }
+    return state->StageRunFile(from, to);
+  });
+}
+
+int ranklog_upload_state(const ranklog_upload* upload) noexcept {
+  return upload == nullptr ? RANKLOG_REFUSED : static_cast<int>(UploadOf(upload).state());
+}
+
+int ranklog_upload_wait(const ranklog_upload* upload, int64_t timeout_ms) noexcept {
+  if (upload == nullptr) return RANKLOG_REFUSED;
+  const Uncancelled uncancelled;
+  constexpr int64_t kLongest = int64_t{365} * 24 * 3600 * 1000;
+  const std::chrono::milliseconds timeout(std::clamp<int64_t>(timeout_ms, 0, kLongest));
+  return static_cast<int>(UploadOf(upload).Wait(std::chrono::steady_clock::now() + timeout));
+}
+
+size_t ranklog_upload_error(const ranklog_upload* upload, char* buffer, size_t size) noexcept {
+  try {
+    return Write(upload == nullptr ? "no memory" : UploadOf(upload).error(), buffer, size);
+  } catch (...) {
+    return Write("no memory", buffer, size);
+  }
+}
+
+void ranklog_upload_free(ranklog_upload* upload) noexcept {
+  delete reinterpret_cast<std::shared_ptr<Upload>*>(upload);
+}
+
+static_assert(static_cast<int>(Upload::kStaging) == RANKLOG_STAGING);
+static_assert(static_cast<int>(Upload::kStaged) == RANKLOG_STAGED);
+static_assert(static_cast<int>(Upload::kRefused) == RANKLOG_REFUSED);
 
 int ranklog_flush(ranklog_run* run, int64_t timeout_ms) noexcept {
   if (run == nullptr) return RANKLOG_DURABLE;

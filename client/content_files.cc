@@ -14,25 +14,12 @@
 namespace ranklog::internal {
 namespace {
 
-// The directory, opened. Null: it is not the daemon's, such as that of another container, or the
-// daemon is another user's, who could not read the file.
-DIR* OpenPlace(const v1::ContentPlace& place) {
-  const int fd =
-      open(place.dir().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return nullptr;
-  struct stat info {};
-  const bool same = fstat(fd, &info) == 0 && info.st_dev == place.device() &&
-                    info.st_ino == place.inode() && info.st_uid == geteuid() &&
-                    faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
-  DIR* const dir = same ? fdopendir(fd) : nullptr;
-  if (dir == nullptr) close(fd);
-  return dir;
-}
-
+// Without staged files, which have no quota.
 uint64_t BytesOfFiles(DIR* dir) {
   uint64_t bytes = 0;
   struct stat info {};
   while (const dirent* entry = readdir(dir)) {
+    if (v1::IsStaged(entry->d_name)) continue;
     if (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISREG(info.st_mode)) bytes += static_cast<uint64_t>(info.st_size);
   }
@@ -51,6 +38,19 @@ int WriteAll(int fd, std::string_view content) {
 }
 
 }  // namespace
+
+DIR* OpenPlace(const v1::ContentPlace& place) {
+  const int fd =
+      open(place.dir().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return nullptr;
+  struct stat info {};
+  const bool same = fstat(fd, &info) == 0 && info.st_dev == place.device() &&
+                    info.st_ino == place.inode() && info.st_uid == geteuid() &&
+                    faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
+  DIR* const dir = same ? fdopendir(fd) : nullptr;
+  if (dir == nullptr) close(fd);
+  return dir;
+}
 
 absl::StatusOr<v1::ContentFile> WriteContentFile(const v1::ContentPlace& place,
                                                  std::string_view content) {

@@ -3,6 +3,8 @@
 #ifndef CLIENT_CONTENT_FILES_H_
 #define CLIENT_CONTENT_FILES_H_
 
+#include <dirent.h>
+
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,10 @@
 #include "ranklog/v1/ranklog.pb.h"
 
 namespace ranklog::internal {
+
+// The directory, opened. Null: it is not the daemon's, such as that of another container, or the
+// daemon is another user's, who could not read the file.
+DIR* OpenPlace(const v1::ContentPlace& place);
 
 // Writes a serialized item to a new file. From then on it survives the end of this process, like
 // the rows in a ring. Takes the time of the copy, some 2 ms per MB.

@@ -79,6 +79,7 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   if (message.has_hello()) {
     other_state_dir_ = elsewhere ? dir : "";
     content_place_ = message.hello().content();
+    has_hello_ = true;
   }
   run_id_ = messages_->run_id();
   url_ = messages_->url();

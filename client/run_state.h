@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -18,11 +19,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "client/base/event.h"
 #include "client/base/process.h"
 #include "client/base/stderr_lines.h"
 #include "client/facts/metadata.h"
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
+#include "client/stager.h"
 #include "client/stream/streamed_run.h"
 #include "client/thread_rings.h"
 #include "client/user_messages.h"
@@ -49,6 +53,13 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   bool AddItem(v1::Item& item) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Counts an item that was refused, and returns false.
   bool RefuseItem(std::string why) noexcept ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Counts an upload that was refused.
+  std::shared_ptr<Upload> RefuseUpload(std::string why);
+  // `item` has an artifact without its files, and with a member `entries`. `paths`: files, and
+  // directories whose files are meant.
+  std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
+  // A file of the run. `name`: its path among the files of the run.
+  std::shared_ptr<Upload> StageRunFile(std::string path, std::string name);
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.
@@ -103,6 +114,18 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   void WriteFacts(RingWriter* writer) noexcept;
   // Returns when the facts are due or written, at most at the deadline.
   void AwaitFacts(std::chrono::steady_clock::time_point deadline) noexcept;
+  // Copies the files of an upload, and returns its item. Adds the names of the copies to `staged`.
+  using StageFn = std::function<absl::StatusOr<v1::Item>(const v1::ContentPlace& place,
+                                                         std::vector<std::string>* staged)>;
+  std::shared_ptr<Upload> Stage(StageFn stage);
+  void RunStage(const StageFn& stage, Upload* upload) noexcept;
+  // To call while a copy advances; false: give it up.
+  std::function<bool(uint64_t copied)> Advance();
+  void StagingEnds();
+  absl::StatusOr<v1::ContentPlace> AwaitContentPlace() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Waits for the uploads of earlier calls, as long as their copies advance: one that does not for
+  // `patience` is given up.
+  void AwaitStaging(std::chrono::milliseconds patience);
   // The process writes to the run of another process: its end says nothing about the run.
   bool IsGuest() const { return is_forked_ || is_attached_; }
 
@@ -208,6 +231,11 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   Surroundings surroundings_;
   std::string facts_;  // a serialized item; constant once kFactsAreDue was set
 
+  std::atomic<int> staging_ = 0;  // uploads whose files are not staged yet
+  std::atomic<std::chrono::steady_clock::duration> staging_advanced_{};  // when, since its epoch
+  std::atomic<bool> staging_cancelled_ = false;
+  Event staging_ended_;
+
   // Rows refused while no ring could count them, by reason. See MoveLossesToRing().
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};
   std::atomic<uint64_t> lost_items_ = 0;  // the same for items
@@ -231,6 +259,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   mutable std::string why_full_ ABSL_GUARDED_BY(StateMutex());
   mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // rows refused then
   v1::ContentPlace content_place_ ABSL_GUARDED_BY(StateMutex());      // of the last daemon
+  bool has_hello_ ABSL_GUARDED_BY(StateMutex()) = false;              // a daemon has answered
   std::string content_error_ ABSL_GUARDED_BY(StateMutex());  // why the last item was not left there
   std::string other_state_dir_ ABSL_GUARDED_BY(StateMutex());  // see UserMessages::Facts
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());     // reported by the daemon

@@ -107,4 +107,100 @@ absl::Status ToProto(std::string_view name, const MetricOptions& options,
   return absl::OkStatus();
 }
 
+namespace {
+
+std::string_view TextOrEmpty(const char* text) { return text == nullptr ? "" : text; }
+
+v1::Value* AddMember(v1::Object* object, const char* key) {
+  v1::Field* const field = object->add_fields();
+  field->set_key(key);
+  return field->mutable_value();
+}
+
+absl::Status AddText(v1::Object* object, const char* key, std::string_view text) {
+  if (!IsUtf8(text)) return absl::InvalidArgumentError(std::string(key) + " is not UTF-8");
+  if (!text.empty()) AddMember(object, key)->set_text(std::string(text));
+  return absl::OkStatus();
+}
+
+absl::Status AddTexts(v1::Object* object, const char* key, const char* const* texts, size_t count) {
+  if (count == 0) return absl::OkStatus();
+  v1::List* const list = AddMember(object, key)->mutable_list();
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view text = TextOrEmpty(texts[i]);
+    if (text.empty() || !IsUtf8(text)) {
+      return absl::InvalidArgumentError(std::string("an empty text, or not UTF-8, in ") + key);
+    }
+    list->add_values()->set_text(std::string(text));
+  }
+  return absl::OkStatus();
+}
+
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+}  // namespace
+
+absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
+  // W&B's rules, so that nothing is refused there after the training.
+  const std::string_view name = TextOrEmpty(artifact.name), type = TextOrEmpty(artifact.type);
+  if (name.empty() || name.size() > 128 ||
+      !std::all_of(name.begin(), name.end(), IsNameCharacter)) {
+    return absl::InvalidArgumentError(
+        "an artifact's name must have 1 to 128 letters, digits, dots, "
+        "dashes and underscores");
+  }
+  if (type.empty() || type.size() > 128 || type.find_first_of("/:") != std::string_view::npos ||
+      type == "job" || type.substr(0, 6) == "wandb-") {
+    return absl::InvalidArgumentError(
+        "an artifact's type must have 1 to 128 characters without / "
+        "and :, and must not be job or begin with wandb-");
+  }
+  constexpr size_t kMostMetadata = 100;
+  if (artifact.metadata_count > kMostMetadata) {
+    return absl::InvalidArgumentError("an artifact's metadata has more than 100 keys");
+  }
+  const char* const latest = "latest";
+  const bool usual = artifact.alias_count == 0;
+  for (absl::Status status : {AddText(object, "name", name), AddText(object, "type", type),
+                              AddText(object, "description", TextOrEmpty(artifact.description)),
+                              AddTexts(object, "aliases", usual ? &latest : artifact.aliases,
+                                       usual ? 1 : artifact.alias_count),
+                              AddTexts(object, "tags", artifact.tags, artifact.tag_count)}) {
+    if (!status.ok()) return status;
+  }
+  if (artifact.metadata_count > 0) {
+    absl::Status status = ToProto({artifact.metadata, artifact.metadata_count},
+                                  AddMember(object, "metadata")->mutable_object());
+    if (!status.ok()) return status;
+  }
+  v1::List* const entries = AddMember(object, "entries")->mutable_list();
+  for (size_t i = 0; i < artifact.reference_count; ++i) {
+    const std::string_view url = TextOrEmpty(artifact.references[i]);
+    const size_t slash = url.rfind('/');
+    const bool is_url = url.find("://") != std::string_view::npos && slash + 1 < url.size();
+    if (!is_url || !IsUtf8(url)) {
+      return absl::InvalidArgumentError("a reference must be a URL with a name at its end");
+    }
+    v1::Object* const entry = entries->add_values()->mutable_object();
+    AddMember(entry, "path")->set_text(std::string(url.substr(slash + 1)));
+    AddMember(entry, "ref")->set_text(std::string(url));
+  }
+  return absl::OkStatus();
+}
+
+std::string FileNameError(std::string_view name) {
+  if (name.empty() || name[0] == '/' || !IsUtf8(name)) {
+    return "a file of a run needs a name: UTF-8, and not beginning with /";
+  }
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    if (name.substr(at, end - at) == "..") return "a file's name must not have ..";
+    at = end + 1;
+  }
+  return "";
+}
+
 }  // namespace ranklog::internal

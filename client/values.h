@@ -4,6 +4,7 @@
 #define CLIENT_VALUES_H_
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -21,6 +22,12 @@ absl::Status ToProto(std::span<const ranklog_field> fields, v1::Object* object);
 //   kInvalidArgument   the name is not a valid key, or an option has an unknown value
 absl::Status ToProto(std::string_view name, const MetricOptions& options,
                      v1::MetricDefinition* definition);
+
+// Everything of an artifact but its files. Adds a member `entries` with its references.
+//   kInvalidArgument  a name, a type or a text is not valid
+absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object);
+// Why a file of a run cannot have this path there; empty: it can.
+std::string FileNameError(std::string_view name);
 
 }  // namespace ranklog::internal
 

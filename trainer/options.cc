@@ -219,6 +219,8 @@ void AddCheckpoints(CLI::App& app, Options& o) {
   app.add_option("--keep", o.keep, "Number of checkpoints to keep; the oldest ones are removed")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
+  app.add_flag("--log-checkpoints", o.log_checkpoints,
+               "Log each checkpoint as an artifact of the run, which the tracker keeps");
   app.add_flag("--resume", o.resume,
                "Resume from the newest checkpoint, in the same run; without one, start at step 1");
   app.add_option("--init-from", o.init_from, "Checkpoint whose weights a new training starts from");

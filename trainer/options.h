@@ -39,9 +39,10 @@ struct Options {
   // ---- Checkpoints: in save_dir/experiment_name ----
   // Steps; 0: never, not even after a stop signal; default: 500, or an epoch with `epochs`.
   std::optional<int64_t> save_every;
-  int keep = 3;           // the last ones
-  bool resume = false;    // resume from the newest one, in its run
-  std::string init_from;  // a new training starts from the weights of this checkpoint
+  bool log_checkpoints = false;  // as artifacts of the run
+  int keep = 3;                  // the last ones
+  bool resume = false;           // resume from the newest one, in its run
+  std::string init_from;         // a new training starts from the weights of this checkpoint
 
   // ---- Ranks and devices ----
   int nproc_per_node = 1;  // over 1: start that many ranks of this program; 0: one for each GPU

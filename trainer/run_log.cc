@@ -117,6 +117,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"val_every", plan.val_every},
           {"save_every", plan.save_every},
           {"keep", o.keep},
+          {"log_checkpoints", o.log_checkpoints},
           {"resume", o.resume},
           {"init_from", o.init_from},
           {"save_dir", o.save_dir},
@@ -144,6 +145,28 @@ void RunLog::Train(int64_t step, double epoch, const TrainRow& row) {
 void RunLog::Validation(int64_t step, double epoch, double loss) {
   run_.Log({{"val/loss", loss}, {"global_step", static_cast<double>(step)}, {"epoch", epoch}},
            step);
+}
+
+void RunLog::Checkpoint(const std::string& file, int64_t step, const Options& options) {
+  if (file.empty() || file == checkpoint_) return;
+  checkpoint_ = file;
+  Artifact artifact;
+  for (const char c : options.experiment_name) {
+    artifact.name += absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' ? c : '_';
+  }
+  artifact.type = "model";
+  artifact.paths = {file};
+  artifact.aliases = {"latest", absl::StrCat("step-", step)};
+  artifact.metadata = {{"step", step}};
+  upload_ = run_.LogArtifact(artifact);
+}
+
+void RunLog::AwaitCheckpoint() {
+  if (checkpoint_.empty() || upload_.Wait(std::chrono::minutes(1))) return;
+  const bool refused = upload_.state() == Upload::State::kRefused;
+  WriteMessage(absl::StrCat("ranklog-train: ", checkpoint_, " was not logged as an artifact: ",
+                            refused ? upload_.error() : "its copy takes more than a minute", "\n"));
+  checkpoint_.clear();
 }
 
 void RunLog::AwaitDisk(int64_t step) {

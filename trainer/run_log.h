@@ -64,8 +64,16 @@ class RunLog {
   // Prints a warning when it times out, unless the previous call timed out too.
   void AwaitDisk(int64_t step);
 
+  // Logs the file of a checkpoint as an artifact, unless `file` is empty or was logged. The artifact's
+  // name is that of the experiment.
+  void Checkpoint(const std::string& file, int64_t step, const Options& options);
+  // Waits until the file of the last Checkpoint() may be removed, at most a minute; usually it may.
+  void AwaitCheckpoint();
+
  private:
   Run& run_;
+  std::string checkpoint_;  // the file of the last one
+  Upload upload_;           // of it
   RowHandle train_;
   bool behind_ = false;  // the previous AwaitDisk() timed out
 };

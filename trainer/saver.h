@@ -65,6 +65,11 @@ class Saver {
   // Whether a checkpoint of this training exists.
   bool has_checkpoint() const { return saved_step_ > 0; }
 
+  // The file of the newest checkpoint, on rank 0; empty on the others.
+  std::string newest_file() const {
+    return directory_ && has_checkpoint() ? directory_->PathOf(saved_step_) : "";
+  }
+
   // Whether the newest checkpoint of this training is of the last step.
   bool complete() const { return saved_step_ == plan_.steps; }
 

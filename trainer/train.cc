@@ -176,15 +176,18 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       queued.pop_front();
     }
     if (saves) {
-      log.AwaitDisk(step);  // on all ranks, before Save() writes
+      log.AwaitDisk(step);    // on all ranks, before Save() writes
+      log.AwaitCheckpoint();  // which Save() may remove
       Checkpoint checkpoint{.run_id = JobRunId(run),
                             .step = step,
                             .train_loss = loss.item<double>(),
                             .sampler = sampler.position()};
       AddState(model, optimizer, checkpoint);
       saver.Save(std::move(checkpoint), /*last=*/stop || step == plan.steps);
+      if (options.log_checkpoints) log.Checkpoint(saver.newest_file(), step, options);
     }
   }
+  log.AwaitCheckpoint();
   return step == plan.steps;
 }
 

@@ -19,6 +19,21 @@ inline int AboveStandard(int fd) {
   return moved;
 }
 
+// Closes a descriptor, or -1.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(AboveStandard(fd)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
 }  // namespace ranklog::internal
 
 #endif  // CLIENT_BASE_DESCRIPTOR_H_

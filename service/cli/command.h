@@ -54,6 +54,7 @@ void AddTail(Program& program);
 void AddExport(Program& program);
 void AddSync(Program& program);
 void AddVerify(Program& program);
+void AddArtifacts(Program& program);
 void AddDead(Program& program);
 void AddRemove(Program& program);
 void AddPrune(Program& program);

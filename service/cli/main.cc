@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddExport(program);
   ranklog::cli::AddSync(program);
   ranklog::cli::AddVerify(program);
+  ranklog::cli::AddArtifacts(program);
   ranklog::cli::AddDead(program);
   ranklog::cli::AddRemove(program);
   ranklog::cli::AddPrune(program);

@@ -138,6 +138,7 @@ absl::Status Daemon::MakeAggregation() {
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   pipeline::RetentionLoop::Options retention_options;
   retention_options.limits = config_.keep;
+  retention_options.content_dir = storage::ContentDirOf(locked_dir_.dir);
   retention_ =
       std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
 

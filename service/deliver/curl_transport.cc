@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/clock.h"
 #include "service/base/environment.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
@@ -192,6 +193,7 @@ struct CurlTransport::Handle {
   std::unique_ptr<CURL, FreeEasy> easy;
   std::unique_ptr<curl_slist, FreeList> headers;
   FileBody file;
+  Answer answer;
   char error[CURL_ERROR_SIZE] = "";
 
   void Append(const std::string& header) {
@@ -335,16 +337,20 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   return absl::OkStatus();
 }
 
-absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) {
+void CurlTransport::Listen(size_t max_answer) {
   CURL* const easy = handle_->easy.get();
-  Answer answer;
-  answer.max_body = request.max_answer;
+  handle_->answer = Answer();
+  handle_->answer.max_body = max_answer;
   handle_->error[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &handle_->answer);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
-  curl_easy_setopt(easy, CURLOPT_HEADERDATA, &answer);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, &handle_->answer);
+}
 
+absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) {
+  CURL* const easy = handle_->easy.get();
+  Listen(request.max_answer);
   // Called once a second, even if the tracker is silent; curl enforces the time limits.
   const auto progress = [&](uint64_t sent) {
     Pulse::Beat();
@@ -358,8 +364,11 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
         return (*static_cast<decltype(&progress)>(user))(static_cast<uint64_t>(sent));
       });
   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, &progress);
+  return Result(request, curl_easy_perform(easy));
+}
 
-  const CURLcode code = curl_easy_perform(easy);
+absl::StatusOr<HttpResponse> CurlTransport::Result(const HttpRequest& request, int result) {
+  const auto code = static_cast<CURLcode>(result);
   if (!handle_->file.error().empty()) {
     return absl::DataLossError(absl::StrCat(request.file->path, ": ", handle_->file.error()));
   }
@@ -369,12 +378,70 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
     return ErrorOf(code, absl::StrCat("request to ", WithoutQuery(request.url), ": ", why));
   }
   long status = 0;
-  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(handle_->easy.get(), CURLINFO_RESPONSE_CODE, &status);
+  Answer& answer = handle_->answer;
   answer.response.code = static_cast<int>(status);
   if (answer.remaining == 0 && answer.reset.has_value()) {
     answer.response.quota_after = absl::Seconds(*answer.reset);
   }
   return std::move(answer.response);
+}
+
+// A transport of its own, whose handle curl's multi interface drives.
+class CurlTransport::PiecewiseExchange : public Exchange {
+ public:
+  PiecewiseExchange(const CurlTransport& owner, HttpRequest request)
+      : owner_(owner), own_(owner.options_), request_(std::move(request)) {}
+  ~PiecewiseExchange() override {
+    if (begun_) curl_multi_remove_handle(multi_.get(), own_.handle_->easy.get());
+  }
+
+  absl::optional<absl::StatusOr<HttpResponse>> Continue(absl::Duration most) override {
+    const absl::Time end = SteadyNow() + most;
+    if (!begun_) {
+      if (const absl::Status status = Start(); !status.ok()) return status;
+    }
+    while (true) {
+      if (owner_.cancelled_.load(std::memory_order_relaxed)) {
+        return absl::CancelledError("the transport is shut down");
+      }
+      Pulse::Beat();
+      int running = 0;
+      curl_multi_perform(multi_.get(), &running);
+      if (running == 0) break;
+      const absl::Duration left = end - SteadyNow();
+      if (left <= absl::ZeroDuration()) return absl::nullopt;
+      curl_multi_poll(multi_.get(), nullptr, 0,
+                      static_cast<int>(absl::ToInt64Milliseconds(left)) + 1, nullptr);
+    }
+    int messages = 0;
+    const CURLMsg* const done = curl_multi_info_read(multi_.get(), &messages);
+    return own_.Result(request_, done == nullptr ? CURLE_FAILED_INIT : done->data.result);
+  }
+
+ private:
+  absl::Status Start() {
+    RETURN_IF_ERROR(own_.Prepare(request_, request_.body));
+    multi_.reset(curl_multi_init());
+    if (multi_ == nullptr) return absl::InternalError("cannot create a libcurl handle");
+    own_.Listen(request_.max_answer);
+    begun_ = curl_multi_add_handle(multi_.get(), own_.handle_->easy.get()) == CURLM_OK;
+    return begun_ ? absl::OkStatus() : absl::InternalError("libcurl does not take the request");
+  }
+
+  struct FreeMulti {
+    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+  };
+
+  const CurlTransport& owner_;
+  CurlTransport own_;
+  const HttpRequest request_;
+  std::unique_ptr<CURLM, FreeMulti> multi_;
+  bool begun_ = false;
+};
+
+std::unique_ptr<Exchange> CurlTransport::Begin(HttpRequest request) {
+  return std::make_unique<PiecewiseExchange>(*this, std::move(request));
 }
 
 absl::optional<absl::Duration> ParseRetryAfter(absl::string_view value, absl::Time now) {

@@ -39,15 +39,20 @@ class CurlTransport : public Transport {
   //   kFailedPrecondition  also: http:// where https:// is required, a header with a line break
   //   kInternal            libcurl does not start
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override;
+  std::unique_ptr<Exchange> Begin(HttpRequest request) override;
   void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
  private:
   struct Handle;
+  class PiecewiseExchange;
 
   explicit CurlTransport(const Options& options);
   absl::Status Start();
   absl::Status Prepare(const HttpRequest& request, const std::string& body);
   absl::StatusOr<HttpResponse> Perform(const HttpRequest& request);
+  // What Perform() does before and after the exchange. `code` is a CURLcode.
+  void Listen(size_t max_answer);
+  absl::StatusOr<HttpResponse> Result(const HttpRequest& request, int code);
 
   const Options options_;
   std::atomic<bool> cancelled_{false};

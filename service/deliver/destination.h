@@ -34,6 +34,7 @@ struct DeliveryParts {
   // The daemon's restart loses the keys of the ranks. Until this time of a steady clock, the ranks
   // of a live run may still send them again.
   absl::Time ranks_return_by = absl::InfinitePast();
+  std::string content_dir{};  // of the files that ranks staged
 };
 
 // A kind of tracker. Has no state; thread-safe.

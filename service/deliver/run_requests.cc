@@ -72,4 +72,9 @@ absl::StatusOr<HttpResponse> RunRequests::SendOutside(HttpRequest request) {
   return transport_->Send(request);
 }
 
+std::unique_ptr<Exchange> RunRequests::BeginOutside(HttpRequest request) {
+  request.variables = credentials_->VariablesOf(job_);
+  return transport_->Begin(std::move(request));
+}
+
 }  // namespace ranklog::deliver

@@ -3,6 +3,7 @@
 #ifndef SERVICE_DELIVER_RUN_REQUESTS_H_
 #define SERVICE_DELIVER_RUN_REQUESTS_H_
 
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,6 +47,9 @@ class RunRequests {
   // The same for a server that the run's server named, such as a store of files. The request has no
   // key, and is not known as an exchange with the run's server.
   absl::StatusOr<HttpResponse> SendOutside(HttpRequest request);
+
+  // The same, piece by piece.
+  std::unique_ptr<Exchange> BeginOutside(HttpRequest request);
 
   // Whether the last key was refused, or there was no key.
   bool awaits_key() const { return awaits_key_; }

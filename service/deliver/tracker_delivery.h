@@ -4,6 +4,7 @@
 #define SERVICE_DELIVER_TRACKER_DELIVERY_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ class TrackerDelivery : public RunDelivery {
   // Whether the run exists at the server. From then on, its server does not change, and its cursor
   // is stored.
   virtual bool IsCreated() const = 0;
+  // Whether the cursor must be stored before that, too.
+  virtual bool HasCursor() const { return IsCreated(); }
   virtual model::Json CursorJson() const = 0;
   // The run's page; called once it is created. Empty: none.
   virtual std::string PageUrl() const { return ""; }
@@ -53,6 +56,9 @@ class TrackerDelivery : public RunDelivery {
   // See RunRequests. Its failures stop no other run.
   absl::StatusOr<HttpResponse> SendOutside(HttpRequest request) {
     return requests_.SendOutside(std::move(request));
+  }
+  std::unique_ptr<Exchange> BeginOutside(HttpRequest request) {
+    return requests_.BeginOutside(std::move(request));
   }
   // Each of the next three returns the time to wait. The answer is not accepted; `what` was tried.
   absl::Duration Failed(Outcome outcome, absl::string_view what,

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,16 @@ struct HttpResponse {
   absl::optional<absl::Duration> quota_after;
 };
 
+// An exchange that is made piece by piece, so that a large body does not hold up its thread. Used by
+// one thread at a time. The destructor ends the exchange.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  // Works on it, for about `most` at most. Returns the answer once it is there, as Transport::Send()
+  // does. Not to be called after that.
+  virtual absl::optional<absl::StatusOr<HttpResponse>> Continue(absl::Duration most) = 0;
+};
+
 // Not thread-safe, except Cancel(), unless an
 // implementation says otherwise.
 class Transport {
@@ -71,6 +82,10 @@ class Transport {
   //   kFailedPrecondition  an untrusted certificate or an unsupported URL: a retry cannot help
   //   kDataLoss            the file is absent, shorter than the range or unreadable
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
+
+  // Begins an exchange with a connection of its own. Thread-safe. This one makes it as a whole, by
+  // Send(). The transport must outlive the exchange.
+  virtual std::unique_ptr<Exchange> Begin(HttpRequest request);
 
   // For shutdown, from any thread. A running Send() ends within about a second, later ones at once,
   // with kCancelled.

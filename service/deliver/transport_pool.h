@@ -4,6 +4,7 @@
 #define SERVICE_DELIVER_TRANSPORT_POOL_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -20,6 +21,10 @@ class TransportPool : public Transport {
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Does not wait for a free one.
+  std::unique_ptr<Exchange> Begin(HttpRequest request) override {
+    return transports_.front()->Begin(std::move(request));
+  }
   void Cancel() override;
 
  private:

@@ -18,11 +18,13 @@
 namespace ranklog::ingest {
 namespace {
 
+// Without staged files (storage/staged_files.h).
 void ForEachFile(const std::string& path,
                  const std::function<void(const char* name, const struct stat& info)>& visit) {
   DIR* const dir = opendir(path.c_str());
   if (dir == nullptr) return;
   while (const dirent* entry = readdir(dir)) {
+    if (v1::IsStaged(entry->d_name)) continue;
     struct stat info {};
     if (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISREG(info.st_mode)) visit(entry->d_name, info);

@@ -1,4 +1,5 @@
-// The directory in which ranks leave items that are too large for their ring.
+// The directory in which ranks leave items that are too large for their ring. Files that are staged for
+// uploads lie there too: see storage/staged_files.h.
 
 #ifndef SERVICE_INGEST_CONTENT_DIR_H_
 #define SERVICE_INGEST_CONTENT_DIR_H_
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/base/unique_fd.h"
+#include "service/storage/staged_files.h"
 
 namespace ranklog::ingest {
 
@@ -22,7 +24,9 @@ class ContentDir {
   // Makes the directory, and removes files older than kKept. Ranks may leave up to `quota` bytes.
   static absl::StatusOr<std::unique_ptr<ContentDir>> Open(const std::string& state_dir,
                                                           int64_t quota, absl::Time now);
-  static std::string PathIn(const std::string& state_dir) { return state_dir + "/content"; }
+  static std::string PathIn(const std::string& state_dir) {
+    return storage::ContentDirOf(state_dir);
+  }
   // Bytes of all files in the directory of this state directory; 0 if there is none.
   static int64_t BytesIn(const std::string& state_dir);
 

@@ -133,6 +133,13 @@ absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth) {
   }
 }
 
+absl::StatusOr<model::Item> Single(model::Item::Kind kind, const v1::Object& object,
+                                   model::Item item) {
+  item.kind = kind;
+  ASSIGN_OR_RETURN(item.object, ToJson(object, 0));
+  return item;
+}
+
 // Computes running sums of the deltas. Uses unsigned arithmetic, because untrusted deltas could
 // overflow a signed sum. model::Validate checks the result.
 template <typename T>
@@ -254,6 +261,12 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
       ASSIGN_OR_RETURN(converted.object, ToJson(item.metadata(), 0));
       return converted;
     }
+    case v1::Item::kAlert:
+      return Single(model::Item::Kind::kAlert, item.alert(), std::move(converted));
+    case v1::Item::kArtifact:
+      return Single(model::Item::Kind::kArtifact, item.artifact(), std::move(converted));
+    case v1::Item::kRunFile:
+      return Single(model::Item::Kind::kRunFile, item.run_file(), std::move(converted));
     case v1::Item::kPreempting:
       converted.kind = model::Item::Kind::kPreempting;
       converted.object = model::Json::object();
@@ -278,7 +291,7 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
 model::Item ToItemOrUnreadable(const v1::Item& item) {
   absl::StatusOr<model::Item> converted = ToItem(item);
   if (converted.ok()) return *std::move(converted);
-  spdlog::warn("dropped item {} of a rank (config, summary, metric or metadata): {}", item.seq(),
+  spdlog::warn("dropped item {} of a rank: {}", item.seq(),
                std::string(converted.status().message()));
   return {.seq = item.seq(), .kind = model::Item::Kind::kUnreadable};
 }

@@ -28,8 +28,24 @@ int64_t Item::BeforeStepOf(const std::string& key) const {
 
 int64_t Item::CalledAt(const std::string& key) const { return Find(called_us_of, key, called_us); }
 
+std::vector<std::string> Item::StagedFiles() const {
+  std::vector<std::string> names;
+  const auto add = [&names](const Json& entry) {
+    if (!entry.is_object()) return;
+    const auto file = entry.find("file");
+    if (file != entry.end() && file->is_string()) names.push_back(file->get<std::string>());
+  };
+  if (kind == Kind::kRunFile) add(object);
+  if (kind != Kind::kArtifact || !object.is_object()) return names;
+  const auto entries = object.find("entries");
+  if (entries == object.end() || !entries->is_array()) return names;
+  for (const Json& entry : *entries) add(entry);
+  return names;
+}
+
 bool Item::Absorb(const Item& later) {
   if (kind != later.kind || (kind == Kind::kMetric && metric != later.metric)) return false;
+  if (IsSingle()) return false;
   for (const auto& [key, value] : later.object.items()) {
     object[key] = value;
     Set(called_us_of, key, called_us, later.CalledAt(key));

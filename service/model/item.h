@@ -31,19 +31,23 @@ struct MetricDefinition {
   friend bool operator==(const MetricDefinition&, const MetricDefinition&) = default;
 };
 
-// The effect of a rank's Config(), Summary(), DefineMetric() or MarkPreempting(), the facts of its process, or several
-// merged ones.
+// The effect of a rank's call that is not Log(), such as Config() or Alert(), the facts of its process, or several merged
+// ones.
 struct Item {
   // kUnreadable: no content. It takes its place in the stream, and counts among the lost items.
   // kMetadata: facts of the process, which belong neither to the config nor to the summary.
   // kPreempting: no content. The process said that it is about to be preempted.
+  // kAlert, kArtifact, kRunFile: proto/items.md describes their members. Never merged.
   enum class Kind {
     kUnreadable = 0,
     kConfig = 1,
     kSummary = 2,
     kMetric = 3,
     kMetadata = 4,
-    kPreempting = 5
+    kPreempting = 5,
+    kAlert = 6,
+    kArtifact = 7,
+    kRunFile = 8
   };
 
   uint64_t seq = 0;        // of the last merged item
@@ -51,7 +55,7 @@ struct Item {
   int64_t time_us = 0;     // Unix time of the call
   uint64_t after_row = 0;  // seq of the stream's last row before the call
   Kind kind = Kind::kConfig;
-  Json object{};  // kConfig, kSummary, kMetadata: merged by top-level key
+  Json object{};  // all but kMetric; if merged, by top-level key
   // kSummary: rows of this step and above came later than the values, rows below came before.
   // `before_steps` has the keys for which another step applies.
   int64_t before_step = std::numeric_limits<int64_t>::max();
@@ -63,12 +67,18 @@ struct Item {
   int64_t called_us = 0;
   std::map<std::string, int64_t> called_us_of{};
 
+  // Each such item has an effect of its own, which no later one replaces.
+  bool IsSingle() const {
+    return kind == Kind::kAlert || kind == Kind::kArtifact || kind == Kind::kRunFile;
+  }
+  // kArtifact, kRunFile: the names of the files that were staged for it.
+  std::vector<std::string> StagedFiles() const;
   int64_t BeforeStepOf(const std::string& key) const;
   int64_t CalledAt(const std::string& key) const;
 
   // Merges a later item of the stream into this one, which then has the effect of both. False, and
   // no change: the two cannot be merged. Config and summary are merged with their own kind. A
-  // definition is merged only with an equal one.
+  // definition is merged only with an equal one. Alerts, artifacts and files are never merged.
   bool Absorb(const Item& later);
 };
 

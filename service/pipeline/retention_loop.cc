@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "service/base/status_macros.h"
+#include "service/storage/staged_files.h"
 
 namespace ranklog::pipeline {
 
@@ -67,7 +68,16 @@ absl::Duration RetentionLoop::Step() {
     return absl::ZeroDuration();
   }
   LogRemovals();
+  RemoveFiles();
   return options_.interval;
+}
+
+// Errors of the store are logged by the code that writes; the next call tries again.
+void RetentionLoop::RemoveFiles() {
+  if (options_.content_dir.empty()) return;
+  const auto removed =
+      storage::RemoveUnneededFiles(options_.content_dir, *reader_, options_.wall_clock());
+  if (removed.ok() && *removed > 0) spdlog::info("removed {} staged files", *removed);
 }
 
 absl::StatusOr<bool> RetentionLoop::Sweep() {

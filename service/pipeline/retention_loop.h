@@ -22,6 +22,8 @@
 
 namespace ranklog::pipeline {
 
+// Also removes staged files that no delivery needs any more.
+//
 // Runs one thread, which checks every `interval`. storage/retention.h defines which runs must go;
 // the transaction that removes a run checks that again. Removes one run after another. Sweeps their
 // data in small slices with a pause after each, so that the ranks' commits run between them. Data
@@ -33,6 +35,7 @@ class RetentionLoop {
     absl::Duration interval = absl::Seconds(5);
     absl::Duration pause = absl::Milliseconds(50);  // between slices: at most 40 MB/s
     std::function<absl::Time()> wall_clock = absl::Now;
+    std::string content_dir{};  // of staged files, which go once they are delivered; empty: none
   };
   struct Counters {
     uint64_t removed_runs = 0;
@@ -62,6 +65,7 @@ class RetentionLoop {
   absl::StatusOr<bool> Sweep();
   // Removes the next run that must go. False: no run must go.
   bool RemoveNext();
+  void RemoveFiles();
   // Logs the runs that were removed since the last call.
   void LogRemovals();
   // Logs once that the store is too large but no run may be removed.

@@ -232,10 +232,9 @@ absl::StatusOr<model::Item> DecodeItem(int64_t kind, absl::string_view blob,
     Json summary = document.is_object() ? std::move(document["summary"]) : Json();
     document = std::move(summary);
   }
-  const bool is_object_kind =
-      item.kind == model::Item::Kind::kConfig || item.kind == model::Item::Kind::kSummary ||
-      item.kind == model::Item::Kind::kMetadata || item.kind == model::Item::Kind::kPreempting;
-  if (!is_object_kind || !document.is_object()) {
+  const bool is_known =
+      item.kind > model::Item::Kind::kUnreadable && item.kind <= model::Item::Kind::kRunFile;
+  if (!is_known || !document.is_object()) {
     return absl::DataLossError("a damaged item in the store");
   }
   item.object = std::move(document);

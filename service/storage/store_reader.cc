@@ -195,6 +195,28 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOfRun(Query query, 
                    [&](model::Block& block) { return sources.Complete(block); });
 }
 
+absl::StatusOr<std::map<std::string, bool>> StoreReader::StagedFiles() {
+  std::map<std::string, bool> files;
+  Query query = database_.Select(
+      "SELECT kind, data, called, "
+      "EXISTS (SELECT 1 FROM delivery WHERE run = item.run AND kind <> 'local') AND NOT EXISTS "
+      "(SELECT 1 FROM delivery WHERE run = item.run AND kind <> 'local' AND "
+      "delivered_items < item.id) FROM item WHERE kind IN (?1, ?2)",
+      {static_cast<int64_t>(model::Item::Kind::kArtifact),
+       static_cast<int64_t>(model::Item::Kind::kRunFile)});
+  while (query.Next()) {
+    ASSIGN_OR_RETURN(const model::Item item,
+                     DecodeItem(query.Integer(0), query.Bytes(1), query.Bytes(2)));
+    const bool needed = query.Integer(3) == 0;
+    for (const std::string& name : item.StagedFiles()) {
+      // A file may be in several items.
+      files[name] |= needed;
+    }
+  }
+  RETURN_IF_ERROR(query.status());
+  return files;
+}
+
 absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Items(int64_t run, int64_t after_id) {
   std::vector<model::StoredItem> items;
   Query query = database_.Select(

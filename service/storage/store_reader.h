@@ -6,6 +6,7 @@
 #define SERVICE_STORAGE_STORE_READER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,6 +85,9 @@ class StoreReader {
 
   // The items of a run's streams with ids above `after_id`, oldest first.
   absl::StatusOr<std::vector<model::StoredItem>> Items(int64_t run, int64_t after_id);
+  // The names of the staged files in all artifacts and files of runs; true: a delivery still needs it,
+  // or the run stays on this node.
+  absl::StatusOr<std::map<std::string, bool>> StagedFiles();
 
   // The run's samples from number `from` on, at most `most`.
   absl::StatusOr<std::vector<model::Sample>> Samples(int64_t run, uint64_t from, size_t most);

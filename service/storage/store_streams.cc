@@ -161,7 +161,7 @@ absl::StatusOr<std::vector<Store::ReplacedItem>> Store::TakeReplacedKeys(int64_t
                                                                          model::Item* item) {
   const auto kind = static_cast<int64_t>(item->kind);
   std::vector<ReplacedItem> replaced;
-  if (item->kind == model::Item::Kind::kMetric) return replaced;
+  if (item->kind == model::Item::Kind::kMetric || item->IsSingle()) return replaced;
   Query earlier = writer_.Select(
       "SELECT id, count, data, called FROM item "
       "WHERE stream = ?1 AND kind = ?2 AND length(data) <= ?3 ORDER BY seq DESC LIMIT ?4",

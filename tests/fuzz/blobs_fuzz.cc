@@ -60,7 +60,7 @@ void Settings(const std::string& blob) {
 void Item(const std::string& blob, int64_t kind) {
   const absl::StatusOr<model::Item> item = storage::DecodeItem(kind, blob);
   if (!item.ok()) return;
-  MUST(kind >= 1 && kind <= static_cast<int64_t>(model::Item::Kind::kPreempting));
+  MUST(kind >= 1 && kind <= static_cast<int64_t>(model::Item::Kind::kRunFile));
   if (item->kind != model::Item::Kind::kMetric) MUST(item->object.is_object());
   const std::string once = storage::EncodeItem(*item);
   const absl::StatusOr<model::Item> again =

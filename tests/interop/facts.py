@@ -75,6 +75,20 @@ def file_facts(name, content):
     return facts
 
 
+def artifact_facts(artifact):
+    path = f"artifacts/{artifact['type']}/{artifact['name']}/v{artifact['version']}"
+    same = ("digest", "description", "history_step", "aliases", "tags", "committed", "files")
+    facts = {f"{path}/{name}": artifact[name] for name in same}
+    facts[f"{path}/metadata"] = json.loads(artifact["metadata"] or "null")
+    manifest = artifact["manifest"]
+    for name in ("version", "storagePolicy", "storagePolicyConfig"):
+        facts[f"{path}/manifest/{name}"] = manifest[name]
+    for name, entry in manifest["contents"].items():
+        # The id of the artifact with the bytes is the server's.
+        facts.update({f"{path}/manifest/{name}/{key}": value for key, value in entry.items() if key != "birthArtifactID"})
+    return facts
+
+
 def facts_of(run):
     facts = {"project": run["project"], "entity": run["entity"], "state": "running"}
     if run["complete"]:
@@ -102,7 +116,7 @@ def facts_of(run):
     for i, line in enumerate(run["console"]):
         facts[f"console/{i}"] = re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]*", "TIME", line)
     for artifact in run["artifacts"]:
-        facts[f"artifacts/{artifact['type']}/{artifact['name']}"] = sorted(artifact["files"])
+        facts.update(artifact_facts(artifact))
     for i, alert in enumerate(run["alerts"]):
         facts[f"alerts/{i}"] = alert
     return facts

@@ -6,6 +6,7 @@
 // Prints {"error": TEXT}, with an empty text if nothing was wrong with the run.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -87,6 +88,33 @@ void Define(Run& run, const json& metric) {
   run.DefineMetric(metric["name"].get<std::string>(), options);
 }
 
+// Logs an artifact of the call's files, or saves one of them.
+void LogFiles(Run& run, const json& call) {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("ranklog-scenario-" + std::to_string(getpid()));
+  for (const auto& [name, text] : call["files"].items()) {
+    std::filesystem::create_directories((directory / name).parent_path());
+    std::ofstream(directory / name) << text.get<std::string>();
+  }
+  Upload upload;
+  if (call.contains("save")) {
+    upload = run.Save(directory / call["save"].get<std::string>());
+  } else {
+    const json& given = call["artifact"];
+    Artifact artifact;
+    artifact.name = given["name"];
+    artifact.type = given["type"];
+    artifact.paths = {directory};
+    artifact.aliases = given["aliases"].get<std::vector<std::string>>();
+    artifact.description = given.value("description", "");
+    artifact.references = given.value("references", std::vector<std::string>());
+    artifact.metadata = Fields(given.value("metadata", json::object()));
+    upload = run.LogArtifact(artifact);
+  }
+  if (!upload.Wait()) std::fputs(upload.error().c_str(), stderr);
+  std::filesystem::remove_all(directory);
+}
+
 void Report(const Run& run) {
   std::puts(json({{"error", run.stats().last_error}}).dump().c_str());
   std::fflush(stdout);
@@ -98,6 +126,7 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("config")) run.Config(Fields(call["config"]));
   if (call.contains("summary")) run.Summary(Fields(call["summary"]));
   if (call.contains("define")) Define(run, call["define"]);
+  if (call.contains("files")) LogFiles(run, call);
   if (call.contains("preempt")) run.MarkPreempting();
   if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());
   if (call.contains("pause")) {

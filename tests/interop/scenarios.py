@@ -248,6 +248,27 @@ WHOLE = {
     ),
 }
 
+
+
+def artifact(files, **options):
+    return {"artifact": {"name": "gpt", "type": "model", "aliases": ["latest"], **options}, "files": files}
+
+
+STATES = {"weights/model.bin": "x" * 100_000, "config.json": "{}", "empty": ""}
+CONTENT = {
+    "artifact": simple(log(0, loss=1), artifact(STATES, description="the best", metadata={"loss": 0.5, "deep": {"a": [1]}})),
+    # The second version shares a file, the third one is the second one.
+    "versions": simple(
+        log(3, loss=1),
+        artifact(STATES),
+        log(4, loss=0.5),
+        artifact({**STATES, "config.json": '{"a": 1}'}, aliases=["latest", "best"]),
+        artifact({**STATES, "config.json": '{"a": 1}'}, aliases=["last"]),
+    ),
+    "references": simple(log(0, loss=1), artifact({"a.txt": "hello\n"}, references=["lustre://data/train.bin"])),
+    "saved": simple(log(0, loss=1), {"save": "notes.txt", "files": {"notes.txt": "hello"}}),
+}
+
 GROUPS = {
     "basics": BASICS,
     "ranks": RANKS,
@@ -257,4 +278,5 @@ GROUPS = {
     "edits": EDITS,
     "faults": FAULTS,
     "whole": WHOLE,
+    "content": CONTENT,
 }

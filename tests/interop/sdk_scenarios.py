@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 
 import wandb
@@ -59,6 +60,22 @@ def perform(run, call):
         if "summary" in metric:
             metric["summary"] = ",".join(metric["summary"])
         run.define_metric(metric.pop("name"), **metric)
+    if "files" in call:
+        directory = pathlib.Path(tempfile.mkdtemp())
+        for name, text in call["files"].items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        if "save" in call:
+            run.save(str(directory / call["save"]), base_path=str(directory), policy="now")
+    if "artifact" in call:
+        given = dict(call["artifact"])
+        aliases, references = given.pop("aliases"), given.pop("references", [])
+        made = wandb.Artifact(**given)
+        made.add_dir(str(directory))
+        for url in references:
+            made.add_reference(url, name=url.rsplit("/", 1)[1], checksum=False)
+        run.log_artifact(made, aliases=aliases).wait()
     if "preempt" in call:
         run.mark_preempting()
     if "print" in call:

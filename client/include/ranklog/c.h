@@ -262,6 +262,53 @@ RANKLOG_API bool ranklog_summary(ranklog_run* run, const ranklog_field* fields,
 //   false  not accepted; see ranklog_last_error()
 RANKLOG_API bool ranklog_mark_preempting(ranklog_run* run) RANKLOG_NOEXCEPT;
 
+// A version of an artifact. Begin with RANKLOG_ARTIFACT_INIT, and set members after that. Texts end
+// in a zero byte. Lists may be null if their count is 0.
+typedef struct ranklog_artifact {
+  size_t size;               // of this struct: later versions may add members
+  const char* name;          // 1 to 128 letters, digits, dots, dashes and underscores
+  const char* type;          // such as "model" or "dataset", without / and :
+  const char* description;   // or null
+  const char* const* paths;  // files, and directories, whose files get their paths in it as names
+  size_t path_count;
+  const char* const* references;  // URLs of content that stays where it is
+  size_t reference_count;
+  const char* const* aliases;  // none: "latest"
+  size_t alias_count;
+  const char* const* tags;
+  size_t tag_count;
+  const ranklog_field* metadata;
+  size_t metadata_count;
+} ranklog_artifact;
+
+#define RANKLOG_ARTIFACT_INIT \
+  { sizeof(ranklog_artifact), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 }
+
+// The upload of an artifact or of a file. See Upload.
+typedef struct ranklog_upload ranklog_upload;
+enum ranklog_upload_state {
+  RANKLOG_STAGING = 0,  // its files are being copied: they must not change
+  RANKLOG_STAGED = 1,   // it will arrive, whatever is killed; its files may change
+  RANKLOG_REFUSED = 2   // it will not arrive; see ranklog_upload_error()
+};
+
+// See Run::LogArtifact() and Run::Save(). Both return at once. To be given back by
+// ranklog_upload_free(), at any time. Null without memory, or for a null run.
+RANKLOG_API ranklog_upload* ranklog_log_artifact(ranklog_run* run,
+                                                 const ranklog_artifact* artifact) RANKLOG_NOEXCEPT;
+// `name`: the file's path among the files of the run; null: the last component of `path`.
+RANKLOG_API ranklog_upload* ranklog_save(ranklog_run* run, const char* path,
+                                         const char* name) RANKLOG_NOEXCEPT;
+// Each returns a ranklog_upload_state; RANKLOG_REFUSED for null. ranklog_upload_wait() waits while it
+// is RANKLOG_STAGING, for at most `timeout_ms`.
+RANKLOG_API int ranklog_upload_state(const ranklog_upload* upload) RANKLOG_NOEXCEPT;
+RANKLOG_API int ranklog_upload_wait(const ranklog_upload* upload,
+                                    int64_t timeout_ms) RANKLOG_NOEXCEPT;
+// Writes the reason of RANKLOG_REFUSED, as ranklog_last_error() does.
+RANKLOG_API size_t ranklog_upload_error(const ranklog_upload* upload, char* buffer,
+                                        size_t size) RANKLOG_NOEXCEPT;
+RANKLOG_API void ranklog_upload_free(ranklog_upload* upload) RANKLOG_NOEXCEPT;
+
 // See MetricOptions. Begin with RANKLOG_METRIC_OPTIONS_INIT, and set members after that.
 typedef struct ranklog_metric_options {
   size_t size;              // of this struct: later versions may add members

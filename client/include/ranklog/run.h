@@ -84,6 +84,45 @@ struct MetricOptions {
   std::string goal{};  // minimize, maximize
 };
 
+// A version of an artifact, such as a checkpoint. See Run::LogArtifact().
+struct Artifact {
+  std::string name{};  // 1 to 128 letters, digits, dots, dashes and underscores
+  std::string type{};  // such as "model" or "dataset", without / and :
+  // Files, and directories. A file gets its last component as its name in the artifact; the files of
+  // a directory get their paths in it.
+  std::vector<std::string> paths{};
+  std::vector<std::string> aliases{};    // empty: "latest"
+  std::vector<Value::Field> metadata{};  // at most 100
+  std::string description{};
+  std::vector<std::string> tags{};
+  std::vector<std::string> references{};  // URLs of content that stays where it is
+};
+
+// The upload of an artifact or of a file. Copies are cheap, and any thread may use them.
+class Upload {
+ public:
+  Upload() = default;  // kRefused
+  enum class State {
+    kStaging = RANKLOG_STAGING,  // its files are being copied: they must not change
+    // It will arrive, whatever is killed, like a row for which Log() returned true. Its files may
+    // change now, and may be removed.
+    kStaged = RANKLOG_STAGED,
+    kRefused = RANKLOG_REFUSED,  // it will not arrive: see error()
+  };
+  State state() const noexcept { return static_cast<State>(ranklog_upload_state(upload_.get())); }
+  // Waits while it is kStaging, for at most `timeout`. Returns whether it is kStaged.
+  bool Wait(std::chrono::milliseconds timeout = std::chrono::hours(24)) const noexcept {
+    return ranklog_upload_wait(upload_.get(), timeout.count()) == RANKLOG_STAGED;
+  }
+  // Why it is kRefused.
+  std::string error() const;
+
+ private:
+  friend class Run;
+  explicit Upload(ranklog_upload* upload) noexcept;
+  std::shared_ptr<ranklog_upload> upload_;
+};
+
 // A fixed list of keys, checked and stored once. This is the cheapest way to log. Made by
 // Run::Row(). Copies are cheap, and any thread may use them.
 class RowHandle {
@@ -236,6 +275,22 @@ class Run {
   // Defines how the tracker shows the metric `name`, or all metrics with that prefix if `name` ends
   // in "*". Also applies to earlier rows of the run. Returns false if it was not accepted.
   bool DefineMetric(std::string_view name, const MetricOptions& options = {}) noexcept;
+
+  // Logs a version of an artifact, as an output of the run. Any rank may; usually rank 0 does, after a
+  // barrier. Returns at once: a thread of this library copies the files to the daemon's state
+  // directory. Until the upload is kStaged, they must not change. A file system that can share the
+  // space of copies does (reflinks); others need free space for them, and a twentieth of the file
+  // system stays free. The daemon sends the copies and removes them then; `local` runs keep them.
+  // Equal content is not sent again: a version with the files of an earlier one is that version.
+  // Finish() waits until all uploads are staged, as long as their copies advance. A refused upload
+  // counts in updates_refused.
+  //
+  //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
+  //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
+  Upload LogArtifact(const Artifact& artifact) noexcept;
+  // Uploads a file as it is now to the files of the run, in the same way. `name`: its path there, with
+  // /; empty: the last component of `path`. A later file of the same name replaces it.
+  Upload Save(const std::string& path, const std::string& name = "") noexcept;
 
   // Tells the tracker that the job is about to be preempted, for instance after a SIGTERM from the
   // scheduler. Any rank may. If the run then ends with an error, W&B shows it as preempted instead
@@ -397,6 +452,56 @@ inline bool Run::Summary(std::vector<Value::Field> summary) noexcept {
   return Merge(summary, [this](const ranklog_field* fields, size_t count) {
     return ranklog_summary(run_, fields, count);
   });
+}
+
+inline Upload::Upload(ranklog_upload* upload) noexcept {
+  RANKLOG_TRY {
+    if (upload != nullptr) upload_.reset(upload, ranklog_upload_free);
+  }
+  RANKLOG_CATCH_ALL {}  // no memory: it counts as refused here, and may arrive
+}
+
+inline std::string Upload::error() const {
+  std::string text(ranklog_upload_error(upload_.get(), nullptr, 0), '\0');
+  if (!text.empty()) ranklog_upload_error(upload_.get(), &text[0], text.size() + 1);
+  return text;
+}
+
+inline Upload Run::LogArtifact(const Artifact& artifact) noexcept {
+  ranklog_artifact converted = RANKLOG_ARTIFACT_INIT;
+  std::vector<ranklog_field> metadata;
+  std::vector<const char*> lists[4];
+  RANKLOG_TRY {
+    const std::vector<std::string>* const from[] = {&artifact.paths, &artifact.references,
+                                                    &artifact.aliases, &artifact.tags};
+    for (int i = 0; i < 4; ++i) {
+      for (const std::string& text : *from[i]) lists[i].push_back(text.c_str());
+    }
+    for (const auto& [key, value] : artifact.metadata) {
+      metadata.push_back(value.field());
+      metadata.back().key = key.data();
+      metadata.back().key_bytes = key.size();
+    }
+  }
+  RANKLOG_CATCH_ALL { return Upload(ranklog_log_artifact(run_, nullptr)); }  // no memory: refused
+  converted.name = artifact.name.c_str();
+  converted.type = artifact.type.c_str();
+  converted.description = artifact.description.c_str();
+  converted.paths = lists[0].data();
+  converted.path_count = lists[0].size();
+  converted.references = lists[1].data();
+  converted.reference_count = lists[1].size();
+  converted.aliases = lists[2].data();
+  converted.alias_count = lists[2].size();
+  converted.tags = lists[3].data();
+  converted.tag_count = lists[3].size();
+  converted.metadata = metadata.data();
+  converted.metadata_count = metadata.size();
+  return Upload(ranklog_log_artifact(run_, &converted));
+}
+
+inline Upload Run::Save(const std::string& path, const std::string& name) noexcept {
+  return Upload(ranklog_save(run_, path.c_str(), name.empty() ? nullptr : name.c_str()));
 }
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }

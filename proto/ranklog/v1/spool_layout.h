@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace ranklog::v1 {
 
@@ -20,6 +21,11 @@ inline constexpr int kMaxMessageBytes = 64 << 20;
 // The largest item that a rank may leave in a file. The daemon holds it several times while it reads
 // it, and SQLite stores at most 10^9 bytes in a row.
 inline constexpr uint64_t kMaxContentBytes = 256 << 20;
+
+// The names of staged files, which wait for an upload, begin with this. The other files in the same
+// directory hold large items.
+inline constexpr char kStagedPrefix[] = "staged-";
+inline bool IsStaged(std::string_view name) { return name.substr(0, 7) == kStagedPrefix; }
 
 inline constexpr uint64_t kSpoolMagic = 0x31474c4b4e4152ULL;  // the bytes "RANKLG1\0"
 inline constexpr uint32_t kSpoolVersion = 1;

@@ -38,6 +38,9 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   for (const model::StoredItem& stored : items) {
     if (stored.item.kind == model::Item::Kind::kMetric) table.Define(stored.item.metric);
   }
+  std::vector<model::StoredItem> singles;
+  std::copy_if(items.begin(), items.end(), std::back_inserter(singles),
+               [](const model::StoredItem& stored) { return stored.item.IsSingle(); });
   std::vector<std::string> keys;
   for (const auto& shape : shapes) keys.insert(keys.end(), shape.begin(), shape.end());
   items_ = items.empty() ? 0 : items.back().id;
@@ -48,7 +51,8 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
                 .metrics = MetricList(table, expand_globs, keys),
                 .metadata = metadata.empty() ? model::Json() : std::move(metadata),
                 .summary = aggregate::SummaryValues(streams_, items),
-                .preempting = aggregate::IsPreempting(streams_, items)};
+                .preempting = aggregate::IsPreempting(streams_, items),
+                .singles = std::move(singles)};
 }
 
 }  // namespace ranklog::deliver::wandb

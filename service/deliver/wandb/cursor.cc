@@ -1,19 +1,10 @@
 #include "service/deliver/wandb/cursor.h"
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/wandb/json_members.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
-
-std::string Text(const model::Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-int64_t Integer(const model::Json& json, const char* key, int64_t absent = 0) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : absent;
-}
 
 std::map<std::string, std::string> Texts(const model::Json& json, const char* key) {
   std::map<std::string, std::string> texts;
@@ -59,20 +50,23 @@ model::Json ToJson(const Cursor& cursor) {
           {"sent_texts", cursor.sent_texts},
           {"sent_config", cursor.sent_config},
           {"sent_files", cursor.sent_files},
+          {"content", cursor.content},
           {"unannounced_files", cursor.unannounced_files}};
 }
 
 Cursor CursorFrom(const model::Json& json) {
   Cursor cursor;
   if (!json.is_object()) return cursor;
-  cursor.storage_id = Text(json, "storage_id");
-  cursor.entity = Text(json, "entity");
-  cursor.project = Text(json, "project");
-  cursor.run_id = Text(json, "run_id");
-  cursor.display_name = Text(json, "display_name");
-  cursor.base_offset = Integer(json, "base_offset");
-  cursor.cut_rows = static_cast<uint64_t>(Integer(json, "cut_rows"));
-  cursor.cut_updates = Integer(json, "cut_updates");
+  cursor.sent_config = Texts(json, "sent_config");
+  cursor.storage_id = TextOf(json, "storage_id");
+  if (!cursor.created()) return cursor;  // the standing is asked for again
+  cursor.entity = TextOf(json, "entity");
+  cursor.project = TextOf(json, "project");
+  cursor.run_id = TextOf(json, "run_id");
+  cursor.display_name = TextOf(json, "display_name");
+  cursor.base_offset = IntegerOf(json, "base_offset");
+  cursor.cut_rows = static_cast<uint64_t>(IntegerOf(json, "cut_rows"));
+  cursor.cut_updates = IntegerOf(json, "cut_updates");
   if (const auto clock = json.find("cut_clock"); clock != json.end() && clock->is_array()) {
     for (const model::Json& attempt : *clock) {
       if (!attempt.is_array() || attempt.size() != 2 || !attempt[0].is_number_integer() ||
@@ -84,18 +78,18 @@ Cursor CursorFrom(const model::Json& json) {
   }
   const auto continued = json.find("continued");
   cursor.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
-  cursor.continued_us = Integer(json, "continued_us");
-  cursor.replays_through = Integer(json, "replays_through", /*absent=*/-1);
-  cursor.replayed_rows = static_cast<uint64_t>(Integer(json, "replayed_rows"));
-  cursor.samples = static_cast<uint64_t>(Integer(json, "samples"));
-  cursor.events_offset = Integer(json, "events_offset");
-  cursor.cut_samples = static_cast<uint64_t>(Integer(json, "cut_samples"));
-  cursor.runtime_before_us = Integer(json, "runtime_before_us");
+  cursor.continued_us = IntegerOf(json, "continued_us");
+  cursor.replays_through = IntegerOf(json, "replays_through", /*absent=*/-1);
+  cursor.replayed_rows = static_cast<uint64_t>(IntegerOf(json, "replayed_rows"));
+  cursor.samples = static_cast<uint64_t>(IntegerOf(json, "samples"));
+  cursor.events_offset = IntegerOf(json, "events_offset");
+  cursor.cut_samples = static_cast<uint64_t>(IntegerOf(json, "cut_samples"));
+  cursor.runtime_before_us = IntegerOf(json, "runtime_before_us");
   const auto before = json.find("summary_before");
   if (before != json.end() && before->is_object()) cursor.summary_before = *before;
   cursor.sent_texts = Texts(json, "sent_texts");
-  cursor.sent_config = Texts(json, "sent_config");
   cursor.sent_files = Texts(json, "sent_files");
+  cursor.content = IntegerOf(json, "content");
   if (const auto names = json.find("unannounced_files"); names != json.end() && names->is_array()) {
     for (const model::Json& name : *names) {
       if (name.is_string()) cursor.unannounced_files.push_back(name.get<std::string>());

@@ -76,28 +76,13 @@ constexpr char kViewer[] = "query Viewer { viewer { id entity username } }";
 constexpr char kFeatures[] =
     "query ServerFeaturesQuery { serverInfo { features { name isEnabled } } }";
 
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-std::string Body(const char* query, const char* operation, Json variables) {
-  return ToJsonText(
-      {{"query", query}, {"variables", std::move(variables)}, {"operationName", operation}});
-}
-
 json Parse(absl::string_view body) { return ParseBoundedJson(body, kMaxAnswerValues); }
 
-// A member of nested objects; null if it does not exist.
-json At(const json& object, std::initializer_list<const char*> path) {
-  const json* at = &object;
-  for (const char* const key : path) {
-    if (!at->is_object() || !at->contains(key)) return nullptr;
-    at = &at->at(key);
-  }
-  return *at;
-}
-
-std::string TextAt(const json& object, std::initializer_list<const char*> path) {
-  const json found = At(object, path);
-  return found.is_string() ? found.get<std::string>() : "";
+absl::Status ErrorsOf(const json& answer, std::string message) {
+  const json errors = At(answer, {"errors"});
+  if (!errors.is_array() || errors.empty()) return absl::OkStatus();
+  for (const json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
+  return absl::FailedPreconditionError(Excerpt(message));
 }
 
 absl::Status CheckNames(std::initializer_list<const std::string*> names) {
@@ -159,14 +144,51 @@ void AddNewest(const json& run, ServerRunState* standing) {
   standing->runtime_us = std::llround(runtime * 1e6);
 }
 
-absl::Status ErrorsOf(const json& answer, std::string message) {
-  const json errors = At(answer, {"errors"});
-  if (!errors.is_array() || errors.empty()) return absl::OkStatus();
-  for (const json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
-  return absl::FailedPreconditionError(Excerpt(message));
+}  // namespace
+
+Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+std::string GraphqlBody(const char* query, const char* operation, Json variables) {
+  return ToJsonText(
+      {{"query", query}, {"variables", std::move(variables)}, {"operationName", operation}});
 }
 
-}  // namespace
+absl::StatusOr<json> ParseGraphql(absl::string_view body, const char* field) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, absl::StrCat("the server refused ", field)));
+  json found = At(answer, {"data", field});
+  if (found.is_null()) {
+    return absl::InternalError(
+        absl::StrCat(field, ": the answer does not have it; is this a W&B server?"));
+  }
+  return found;
+}
+
+json At(const json& object, std::initializer_list<const char*> path) {
+  const json* at = &object;
+  for (const char* const key : path) {
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &at->at(key);
+  }
+  return *at;
+}
+
+std::string TextAt(const json& object, std::initializer_list<const char*> path) {
+  const json found = At(object, path);
+  return found.is_string() ? found.get<std::string>() : "";
+}
+
+std::vector<std::pair<std::string, std::string>> HeadersIn(
+    const json& object, std::initializer_list<const char*> path) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  for (const json& header : At(object, path)) {
+    const std::string text = header.is_string() ? header.get<std::string>() : "";
+    const size_t colon = text.find(':');
+    if (colon == std::string::npos) continue;
+    headers.emplace_back(text.substr(0, colon), absl::StripAsciiWhitespace(text.substr(colon + 1)));
+  }
+  return headers;
+}
 
 void Upsert::VisitTexts(absl::FunctionRef<void(const char* name, std::string* text)> visit) {
   visit("name", &display_name);
@@ -185,26 +207,26 @@ void Upsert::VisitTexts(absl::FunctionRef<void(const char* name, std::string* te
 std::string UpsertBody(const Upsert& upsert) {
   Json tags = nullptr;
   if (!upsert.tags.empty()) tags = upsert.tags;
-  return Body(kUpsert, "UpsertBucket",
-              {{"id", OrNull(upsert.storage_id)},
-               {"name", upsert.run_id},
-               {"project", upsert.project},
-               {"entity", OrNull(upsert.entity)},
-               {"groupName", OrNull(upsert.group)},
-               {"description", nullptr},
-               {"displayName", OrNull(upsert.display_name)},
-               {"notes", OrNull(upsert.notes)},
-               {"commit", OrNull(upsert.commit)},
-               {"config", OrNull(upsert.config)},
-               {"host", OrNull(upsert.host)},
-               {"debug", nullptr},
-               {"program", OrNull(upsert.program)},
-               {"repo", OrNull(upsert.repo)},
-               {"jobType", OrNull(upsert.job_type)},
-               {"state", nullptr},
-               {"sweep", nullptr},
-               {"tags", std::move(tags)},
-               {"summaryMetrics", nullptr}});
+  return GraphqlBody(kUpsert, "UpsertBucket",
+                     {{"id", OrNull(upsert.storage_id)},
+                      {"name", upsert.run_id},
+                      {"project", upsert.project},
+                      {"entity", OrNull(upsert.entity)},
+                      {"groupName", OrNull(upsert.group)},
+                      {"description", nullptr},
+                      {"displayName", OrNull(upsert.display_name)},
+                      {"notes", OrNull(upsert.notes)},
+                      {"commit", OrNull(upsert.commit)},
+                      {"config", OrNull(upsert.config)},
+                      {"host", OrNull(upsert.host)},
+                      {"debug", nullptr},
+                      {"program", OrNull(upsert.program)},
+                      {"repo", OrNull(upsert.repo)},
+                      {"jobType", OrNull(upsert.job_type)},
+                      {"state", nullptr},
+                      {"sweep", nullptr},
+                      {"tags", std::move(tags)},
+                      {"summaryMetrics", nullptr}});
 }
 
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
@@ -235,8 +257,8 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
 
 std::string StandingBody(const std::string& entity, const std::string& project,
                          const std::string& run_id) {
-  return Body(kStanding, "RunResumeStatus",
-              {{"project", project}, {"entity", OrNull(entity)}, {"name", run_id}});
+  return GraphqlBody(kStanding, "RunResumeStatus",
+                     {{"project", project}, {"entity", OrNull(entity)}, {"name", run_id}});
 }
 
 absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
@@ -280,7 +302,7 @@ absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
 
 std::string StateBody(const std::string& entity, const std::string& project,
                       const std::string& run_id) {
-  return Body(kState, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
+  return GraphqlBody(kState, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
 }
 
 absl::StatusOr<std::string> ParseState(absl::string_view body) {
@@ -299,8 +321,8 @@ absl::StatusOr<std::string> ParseState(absl::string_view body) {
 
 std::string RunFilesBody(const std::string& entity, const std::string& project,
                          const std::string& run_id, const std::vector<std::string>& names) {
-  return Body(kRunFiles, "CreateRunFiles",
-              {{"entity", entity}, {"project", project}, {"run", run_id}, {"files", names}});
+  return GraphqlBody(kRunFiles, "CreateRunFiles",
+                     {{"entity", entity}, {"project", project}, {"run", run_id}, {"files", names}});
 }
 
 absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body) {
@@ -317,17 +339,11 @@ absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body) {
       uploads.urls[TextAt(file, {"name"})] = std::move(url);
     }
   }
-  for (const json& header : At(made, {"uploadHeaders"})) {
-    const std::string text = header.is_string() ? header.get<std::string>() : "";
-    const size_t colon = text.find(':');
-    if (colon == std::string::npos) continue;
-    uploads.headers.emplace_back(text.substr(0, colon),
-                                 absl::StripAsciiWhitespace(text.substr(colon + 1)));
-  }
+  uploads.headers = HeadersIn(made, {"uploadHeaders"});
   return uploads;
 }
 
-std::string ViewerBody() { return Body(kViewer, "Viewer", Json::object()); }
+std::string ViewerBody() { return GraphqlBody(kViewer, "Viewer", Json::object()); }
 
 std::string ParseViewer(absl::string_view body) {
   const json viewer = At(Parse(body), {"data", "viewer"});
@@ -335,7 +351,7 @@ std::string ParseViewer(absl::string_view body) {
   return name.empty() ? TextAt(viewer, {"entity"}) : name;
 }
 
-std::string FeaturesBody() { return Body(kFeatures, "ServerFeaturesQuery", Json::object()); }
+std::string FeaturesBody() { return GraphqlBody(kFeatures, "ServerFeaturesQuery", Json::object()); }
 
 std::set<std::string> ParseFeatures(absl::string_view body) {
   std::set<std::string> enabled;
@@ -348,13 +364,13 @@ std::set<std::string> ParseFeatures(absl::string_view body) {
 }
 
 std::string HistoryBody(const HistoryQuery& query) {
-  return Body(kHistory, "HistoryPage",
-              {{"entity", query.entity},
-               {"project", query.project},
-               {"run", query.run_id},
-               {"minStep", query.min_step},
-               {"maxStep", query.max_step},
-               {"pageSize", query.max_lines}});
+  return GraphqlBody(kHistory, "HistoryPage",
+                     {{"entity", query.entity},
+                      {"project", query.project},
+                      {"run", query.run_id},
+                      {"minStep", query.min_step},
+                      {"maxStep", query.max_step},
+                      {"pageSize", query.max_lines}});
 }
 
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
@@ -380,7 +396,7 @@ absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
 
 std::string DocumentsBody(const std::string& entity, const std::string& project,
                           const std::string& run_id) {
-  return Body(kRun, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
+  return GraphqlBody(kRun, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
 }
 
 absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body) {

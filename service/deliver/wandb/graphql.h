@@ -4,6 +4,7 @@
 #define SERVICE_DELIVER_WANDB_GRAPHQL_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,9 +17,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "service/model/item.h"
 #include "service/model/session.h"
 
 namespace ranklog::deliver::wandb {
+
+// The body of a request.
+std::string GraphqlBody(const char* query, const char* operation, model::Json variables);
+// Null for an empty text.
+model::Json OrNull(const std::string& text);
+// The member `field` of the data in an answer with code 200.
+//   kFailedPrecondition  the server reports errors; the message contains them, shortened
+//   kInternal            there is no such member
+absl::StatusOr<nlohmann::json> ParseGraphql(absl::string_view body, const char* field);
+// A member of nested objects; null, or "", if it does not exist.
+nlohmann::json At(const nlohmann::json& object, std::initializer_list<const char*> path);
+std::string TextAt(const nlohmann::json& object, std::initializer_list<const char*> path);
+// The headers in a list of "NAME:VALUE".
+std::vector<std::pair<std::string, std::string>> HeadersIn(const nlohmann::json& object,
+                                                           std::initializer_list<const char*> path);
 
 // An update of a run. Empty texts and lists are sent as null, which changes nothing at the server.
 struct Upsert {

@@ -36,6 +36,7 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   }
   if (!config->has_value()) return absl::OkStatus();
   preempting_ = (*config)->preempting;
+  SetContent((*config)->singles);
   metadata_ = std::move((*config)->metadata);
   if (metadata_.is_object()) metadata_["writerId"] = WriterId();
   model::Json libraries = nullptr;
@@ -104,6 +105,15 @@ bool WandbDelivery::IsDescribed() const {
 
 absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
   const bool created = cursor_.created();
+  // A request may take effect after this daemon's end, and after later requests. So the cursor with
+  // the digests is stored before it is sent.
+  std::map<std::string, std::string> digests = cursor_.sent_config;
+  AddDigests(config_document_, /*accepted=*/false, &digests);
+  if (digests != cursor_.sent_config) {
+    cursor_.sent_config = std::move(digests);
+    next_config_ = absl::InfinitePast();
+    return absl::ZeroDuration();
+  }
   Upsert upsert = Description();
   upsert.storage_id = cursor_.storage_id;
   upsert.run_id = created ? cursor_.run_id : run_.run_id;
@@ -165,7 +175,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   upserted_config_.clear();
   config_sent_at_ = now;
   for (auto& [name, digest] : upserted_texts_) cursor_.sent_texts[name] = std::move(digest);
-  if (upserted_whole_) AddDigests(config_document_, &cursor_.sent_config);
+  if (upserted_whole_) AddDigests(config_document_, /*accepted=*/true, &cursor_.sent_config);
   if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
     AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
   }
@@ -179,7 +189,8 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
 // The server has, or has refused, a config and a summary with all items that were read.
 void WandbDelivery::SettleItems() {
   if (cursor_.continued || !config_.IsSent() || summary_changed_ || hold_summary_) return;
-  delivery_.delivered_items = std::max(delivery_.delivered_items, config_reader_.items());
+  delivery_.delivered_items =
+      std::max(delivery_.delivered_items, ContentSentThrough(config_reader_.items()));
 }
 
 absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,

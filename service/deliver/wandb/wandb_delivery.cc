@@ -21,7 +21,8 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 }  // namespace
 
 bool IsOfRow(const model::DeadLetter& letter) {
-  for (const char* const other : {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter}) {
+  for (const char* const other :
+       {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter, kArtifactLetter}) {
     if (absl::StartsWith(letter.answer, other)) return false;
   }
   return true;
@@ -34,7 +35,8 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const Del
       options_(std::move(options)),
       history_(&table_, Clock(), options_.max_line_bytes),
       post_bytes_(options_.max_post_bytes),
-      breakers_of_all_(parts.breakers) {
+      breakers_of_all_(parts.breakers),
+      content_dir_(parts.content_dir) {
   history_.SetFirstStep(cursor_.replays_through);
   if (cursor_.cut_rows > 0) history_.SetClock(RunClock(cursor_.cut_clock));
 }

@@ -4,8 +4,11 @@
 #ifndef SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
 #define SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,6 +27,7 @@
 #include "service/deliver/transport.h"
 #include "service/deliver/wandb/branch_point.h"
 #include "service/deliver/wandb/config_reader.h"
+#include "service/deliver/wandb/content_upload.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
@@ -37,6 +41,7 @@ inline constexpr char kConfigLetter[] = "config: ";
 inline constexpr char kSummaryLetter[] = "summary: ";
 inline constexpr char kSamplesLetter[] = "system metrics: ";
 inline constexpr char kFileLetter[] = "file ";
+inline constexpr char kArtifactLetter[] = "artifact ";
 bool IsOfRow(const model::DeadLetter& letter);
 
 // A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
@@ -65,6 +70,9 @@ class WandbDelivery : public TrackerDelivery {
     size_t max_line_bytes = 10383360;
     bool gzip = true;   // if the server supports it
     bool files = true;  // upload the run's files
+    // A file of an artifact from this size on is sent in parts; as the official client.
+    uint64_t multipart_bytes = uint64_t{2} << 30;
+    uint64_t part_bytes = 100 << 20;
     Backoff::Options backoff{};
     std::string username{};  // user shown for runs of a service account
     std::string user_email{};
@@ -77,6 +85,7 @@ class WandbDelivery : public TrackerDelivery {
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now,
                                      bool draining) override;
   bool IsCreated() const override { return cursor_.created(); }
+  bool HasCursor() const override { return IsCreated() || !cursor_.sent_config.empty(); }
   model::Json CursorJson() const override { return ToJson(cursor_); }
   std::string PageUrl() const override;
   bool IsPrepared() const override { return !lines_.content.empty(); }
@@ -143,6 +152,18 @@ class WandbDelivery : public TrackerDelivery {
   absl::Duration FilesFailed(const std::vector<RunFile>& files, const std::string& why, bool ending,
                              absl::Time now);
   void FileRefused(const RunFile& file, const std::string& why);
+
+  // Defined in wandb_content.cc.
+  void SetContent(const std::vector<model::StoredItem>& singles);
+  // Makes at most one exchange, or works on one. Nullopt: there is nothing to do now.
+  absl::optional<absl::Duration> SendContent(bool ending, absl::Time now);
+  absl::Duration WorkOnContent(absl::Time now);
+  absl::Duration ContentFailed(const std::string& why, bool refused, absl::Time now);
+  void ContentDone();
+  // The last of these items whose content was sent, if earlier ones were.
+  int64_t ContentSentThrough(int64_t items) const {
+    return content_items_.empty() ? items : std::min(items, content_items_.front().id - 1);
+  }
 
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
@@ -244,6 +265,15 @@ class WandbDelivery : public TrackerDelivery {
   int file_failures_ = 0;       // in a row, while the run is live
   int failures_at_end_ = 0;
   absl::Time files_not_before_ = absl::InfinitePast();
+
+  // Artifacts and files.
+  const std::string content_dir_;
+  std::deque<model::StoredItem> content_items_;  // not sent yet
+  std::unique_ptr<ContentUpload> upload_;        // of the first one
+  std::unique_ptr<Exchange> exchange_;           // of a part of it
+  int content_failures_ = 0;                     // in a row
+  int content_refusals_ = 0;                     // among them
+  absl::Time content_not_before_ = absl::InfinitePast();
 
   // Summary.
   bool summary_changed_ = false;

@@ -35,8 +35,11 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   const bool samples = HasSamples() || cursor_.cut_samples > 0;
   const bool may_send = MaySendRows(now, draining);
   const bool ending = !pending && ended() && !samples && !hold_summary_ && cursor_.created();
-  if (options_.files && (!pending || !may_send)) {
-    if (const auto wait = SendFiles(ending, now)) return *wait;
+  if (!pending || !may_send) {
+    if (const auto wait = SendContent(ending, now)) return *wait;
+    if (options_.files) {
+      if (const auto wait = SendFiles(ending, now)) return *wait;
+    }
   }
   const bool files = !cursor_.unannounced_files.empty();
   if (pending && may_send) return MustAsk(now) ? AskStanding(now) : Cut(reader);
@@ -59,6 +62,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
 absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreReader& reader,
                                                               absl::Time now, bool draining) {
   if (run_.rows == delivery_.delivered_rows) {
+    if (const auto wait = SendContent(ended(), now)) return *wait;
     if (!ended()) return options_.poll_interval;
     delivery_.complete = true;  // the other store sends the end, and set config and summary
     delivery_.delivered_items = std::max(delivery_.delivered_items, run_.last_item);

@@ -9,6 +9,7 @@
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/local_delivery.h"
 #include "service/deliver/transport_pool.h"
+#include "service/storage/staged_files.h"
 
 namespace ranklog::pipeline {
 namespace {
@@ -39,7 +40,8 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
                                         .breakers = &shared->breakers,
                                         .credentials = credentials,
                                         .transmit_interval = options.transmit_interval,
-                                        .ranks_return_by = options.ranks_return_by};
+                                        .ranks_return_by = options.ranks_return_by,
+                                        .content_dir = storage::ContentDirOf(state_dir)};
 
   std::vector<DeliverLoop::Worker> workers;
   for (int i = 0; i < kWorkers; ++i) {

@@ -40,7 +40,8 @@ class HttpDeliveryTest : public ::testing::Test {
     delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_,
                                                 DeliveryParts{.transport = transport_.get(),
                                                               .breakers = breakers_.get(),
-                                                              .credentials = &credentials_},
+                                                              .credentials = &credentials_,
+                                                              .content_dir = content_dir_},
                                                 options);
   }
   // Steps until there is nothing more to do now. Passes up to `patience` of waits.
@@ -63,6 +64,7 @@ class HttpDeliveryTest : public ::testing::Test {
   CredentialStore credentials_;
   std::unique_ptr<CurlTransport> transport_;
   model::Delivery stored_delivery_;  // as the daemon would store it
+  std::string content_dir_;          // of the files that ranks staged
   absl::Time now_ = SteadyNow();
   std::unique_ptr<CircuitBreakers> breakers_;
   std::unique_ptr<WandbDelivery> delivery_;

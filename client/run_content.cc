@@ -1,0 +1,193 @@
+// Artifacts and files: what of a call is checked at once, and how its files are staged.
+//
+// The stager's thread copies the files, and then writes the item that names the copies. So the promise
+// of the call, that its files arrive, holds once its upload is staged.
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/base/short_name.h"
+#include "client/run_state.h"
+#include "client/staged_files.h"
+
+namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPlacePause{20};
+constexpr std::chrono::milliseconds kCancelPatience{500};
+
+v1::Value Text(std::string text) {
+  v1::Value value;
+  value.set_text(std::move(text));
+  return value;
+}
+
+void Add(v1::Object* object, const char* key, v1::Value value) {
+  v1::Field* const field = object->add_fields();
+  field->set_key(key);
+  *field->mutable_value() = std::move(value);
+}
+
+void AddFile(const StagedFile& file, v1::Object* entry) {
+  Add(entry, "file", Text(file.name));
+  v1::Value bytes;
+  bytes.set_integer(static_cast<int64_t>(file.bytes));
+  Add(entry, "bytes", std::move(bytes));
+}
+
+}  // namespace
+
+std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::string> paths) {
+  v1::Object* const artifact = item.mutable_artifact();
+  Add(artifact, "id", Text(absl::StrCat(RandomName(), RandomName(), RandomName())));
+  v1::Value step;
+  step.set_integer(std::max<int64_t>(open_step(), 0));
+  Add(artifact, "step", std::move(step));
+  return Stage([this, item = std::move(item), paths = std::move(paths)](
+                   const v1::ContentPlace& place,
+                   std::vector<std::string>* staged) mutable -> absl::StatusOr<v1::Item> {
+    v1::Value* entries = nullptr;
+    for (v1::Field& field : *item.mutable_artifact()->mutable_fields()) {
+      if (field.key() == "entries") entries = field.mutable_value();
+    }
+    for (const std::string& path : paths) {
+      absl::StatusOr<std::vector<FileToStage>> files = FilesIn(path);
+      if (!files.ok()) return files.status();
+      for (const FileToStage& from : *files) {
+        absl::StatusOr<StagedFile> file = StageFile(place, from.path, Advance());
+        if (!file.ok()) return file.status();
+        staged->push_back(file->name);
+        v1::Object* const entry = entries->mutable_list()->add_values()->mutable_object();
+        Add(entry, "path", Text(from.name));
+        AddFile(*file, entry);
+      }
+    }
+    return item;
+  });
+}
+
+std::shared_ptr<Upload> RunState::StageRunFile(std::string path, std::string name) {
+  return Stage([this, path = std::move(path), name = std::move(name)](
+                   const v1::ContentPlace& place,
+                   std::vector<std::string>* staged) -> absl::StatusOr<v1::Item> {
+    absl::StatusOr<StagedFile> file = StageFile(place, path, Advance());
+    if (!file.ok()) return file.status();
+    staged->push_back(file->name);
+    v1::Item item;
+    Add(item.mutable_run_file(), "path", Text(name));
+    AddFile(*file, item.mutable_run_file());
+    return item;
+  });
+}
+
+std::function<bool(uint64_t)> RunState::Advance() {
+  return [this](uint64_t) {
+    staging_advanced_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed);
+    return !staging_cancelled_.load(std::memory_order_relaxed);
+  };
+}
+
+std::shared_ptr<Upload> RunState::RefuseUpload(std::string why) {
+  auto upload = std::make_shared<Upload>();
+  RefuseItem(why);
+  upload->Refuse(std::move(why));
+  return upload;
+}
+
+std::shared_ptr<Upload> RunState::Stage(StageFn stage) {
+  auto upload = std::make_shared<Upload>();
+  if (settings_.disabled) {
+    upload->Staged();
+    return upload;
+  }
+  if (!usable_) return RefuseUpload("the run has no memory");
+  if (closed_.load(std::memory_order_relaxed)) return RefuseUpload("the run has finished");
+  staging_.fetch_add(1);
+  Advance()(0);
+  const bool added =
+      Stager::Get()->Add([run = shared_from_this(), upload, stage = std::move(stage)] {
+        run->RunStage(stage, upload.get());
+      });
+  if (added) return upload;
+  StagingEnds();
+  return RefuseUpload("no thread can be started for its copies");
+}
+
+void RunState::RunStage(const StageFn& stage, Upload* upload) noexcept {
+  std::string why = "no memory";
+  v1::ContentPlace place;
+  std::vector<std::string> staged;
+  bool taken = false;
+  try {
+    absl::Status status;
+    absl::StatusOr<v1::ContentPlace> found = AwaitContentPlace();
+    if (found.ok()) {
+      place = *std::move(found);
+      absl::StatusOr<v1::Item> item = stage(place, &staged);
+      status = item.status();
+      if (status.ok()) taken = AddItem(*item);
+    } else {
+      status = found.status();
+    }
+    if (!status.ok()) RefuseItem(std::string(status.message()));
+    if (!taken) why = status.ok() ? GetStats().last_error : std::string(status.message());
+  } catch (...) {  // no memory
+    RefuseItem("no memory");
+  }
+  if (taken) {
+    upload->Staged();
+  } else {
+    for (const std::string& name : staged) RemoveStagedFile(place, name);
+    upload->Refuse(std::move(why));
+  }
+  StagingEnds();
+}
+
+void RunState::StagingEnds() {
+  staging_.fetch_sub(1);
+  staging_ended_.NotifyAll();
+}
+
+// A daemon that starts may take some seconds.
+absl::StatusOr<v1::ContentPlace> RunState::AwaitContentPlace() {
+  while (true) {
+    {
+      MutexLock lock(StateMutex());
+      if (!content_place_.dir().empty()) return content_place_;
+      if (has_hello_) {
+        return absl::FailedPreconditionError("the daemon has no directory for files");
+      }
+    }
+    if (staging_cancelled_.load(std::memory_order_relaxed)) {
+      return absl::UnavailableError("no daemon has answered, so there is no place for its files");
+    }
+    const uint32_t seen = staging_ended_.Count();
+    staging_ended_.WaitUntil(seen, Clock::now() + kPlacePause);
+  }
+}
+
+void RunState::AwaitStaging(std::chrono::milliseconds patience) {
+  while (staging_.load() > 0) {
+    const uint32_t seen = staging_ended_.Count();
+    if (staging_.load() == 0) return;
+    const Clock::time_point advanced(staging_advanced_.load(std::memory_order_relaxed));
+    if (Clock::now() >= advanced + patience) {
+      staging_cancelled_.store(true);
+      // A job that copies notices that at its next piece.
+      const Clock::time_point end = Clock::now() + kCancelPatience;
+      while (staging_.load() > 0 && Clock::now() < end) {
+        staging_ended_.WaitUntil(staging_ended_.Count(), Clock::now() + kPlacePause);
+      }
+      return;
+    }
+    staging_ended_.WaitUntil(seen, std::min(advanced + patience, Clock::now() + kPlacePause));
+  }
+}
+
+}  // namespace ranklog::internal

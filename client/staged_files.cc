@@ -1,0 +1,145 @@
+#include "client/staged_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "client/base/descriptor.h"
+#include "client/base/short_name.h"
+#include "client/content_files.h"
+#include "ranklog/v1/spool_layout.h"
+
+namespace ranklog::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kPiece = 8 << 20;
+constexpr uint64_t kFreePart = 20;  // of the file system: one of so many parts stays free
+
+absl::Status Errno(absl::StatusCode code, const std::string& path) {
+  return absl::Status(code, absl::StrCat(path, ": ", strerror(errno)));
+}
+
+bool IsSame(const struct stat& a, const struct stat& b) {
+  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+absl::Status CheckSpace(int dir, const std::string& place, uint64_t bytes) {
+  struct statvfs space {};
+  if (fstatvfs(dir, &space) != 0) return Errno(absl::StatusCode::kResourceExhausted, place);
+  const uint64_t free = space.f_bavail * space.f_frsize;
+  const uint64_t kept = space.f_blocks / kFreePart * space.f_frsize;
+  if (free >= kept && free - kept >= bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no room for a file of ", bytes, " bytes: ", place, " has ", free,
+                   " bytes free, of which ", kept, " (5 %) are kept free"));
+}
+
+// Copies with the kernel's copy where it can, else by reads and writes.
+absl::Status Copy(int from, int to, uint64_t bytes, const std::string& path,
+                  const std::function<bool(uint64_t)>& goes_on) {
+  std::unique_ptr<char[]> buffer;
+  for (uint64_t done = 0; done < bytes;) {
+    if (!goes_on(done)) return absl::CancelledError("the run ended before the copy did");
+    const size_t wanted = std::min<uint64_t>(kPiece, bytes - done);
+    ssize_t got = buffer == nullptr ? copy_file_range(from, nullptr, to, nullptr, wanted, 0) : -1;
+    if (got < 0 && buffer == nullptr && errno != ENOSPC && errno != EIO && errno != EINTR) {
+      buffer = std::make_unique<char[]>(kPiece);  // another file system
+    }
+    if (buffer != nullptr) {
+      got = read(from, buffer.get(), wanted);
+      for (ssize_t at = 0; at < got;) {
+        const ssize_t written = write(to, buffer.get() + at, static_cast<size_t>(got - at));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return Errno(absl::StatusCode::kResourceExhausted, path);
+        at += written;
+      }
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Errno(absl::StatusCode::kResourceExhausted, path);
+    if (got == 0) return absl::AbortedError(absl::StrCat(path, " became shorter"));
+    done += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::string& path,
+                                     const std::function<bool(uint64_t copied)>& goes_on) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(OpenPlace(place), &closedir);
+  if (dir == nullptr) {
+    return absl::FailedPreconditionError(
+        "this process does not see the daemon's directory, where files wait for their upload");
+  }
+  const Descriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat before {};
+  if (from.get() < 0 || fstat(from.get(), &before) != 0) {
+    return Errno(absl::StatusCode::kNotFound, path);
+  }
+  if (!S_ISREG(before.st_mode)) return absl::NotFoundError(path + " is not a regular file");
+
+  StagedFile file;
+  file.name = absl::StrCat(v1::kStagedPrefix, RandomName(), RandomName());
+  file.bytes = static_cast<uint64_t>(before.st_size);
+  const Descriptor to(
+      openat(dirfd(dir.get()), file.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (to.get() < 0) return Errno(absl::StatusCode::kResourceExhausted, place.dir());
+  absl::Status status;
+  if (ioctl(to.get(), FICLONE, from.get()) != 0) {
+    status = CheckSpace(dirfd(dir.get()), place.dir(), file.bytes);
+    if (status.ok()) status = Copy(from.get(), to.get(), file.bytes, path, goes_on);
+  }
+  if (status.ok() && fdatasync(to.get()) != 0) {
+    status = Errno(absl::StatusCode::kResourceExhausted, place.dir());
+  }
+  struct stat after {};
+  if (status.ok() && (fstat(from.get(), &after) != 0 || !IsSame(before, after))) {
+    status = absl::AbortedError(absl::StrCat(path, " was changed while it was copied"));
+  }
+  if (status.ok()) return file;
+  unlinkat(dirfd(dir.get()), file.name.c_str(), 0);
+  return status;
+}
+
+void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name) {
+  unlink(absl::StrCat(place.dir(), "/", name).c_str());
+}
+
+absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path) {
+  std::error_code error;
+  std::vector<FileToStage> files;
+  if (!fs::is_directory(path, error)) {
+    const fs::path file(path);
+    if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
+    return std::vector<FileToStage>{{path, file.filename().string()}};
+  }
+  fs::recursive_directory_iterator entry(path, fs::directory_options::follow_directory_symlink,
+                                         error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code unknown;
+    if (!entry->is_regular_file(unknown)) continue;
+    const std::string inside = entry->path().lexically_relative(path).generic_string();
+    files.push_back({entry->path().string(), inside});
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
+  std::sort(files.begin(), files.end(),
+            [](const FileToStage& a, const FileToStage& b) { return a.name < b.name; });
+  return files;
+}
+
+}  // namespace ranklog::internal

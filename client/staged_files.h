@@ -1,0 +1,47 @@
+// Copies files of the program to the daemon's directory, for uploads.
+
+#ifndef CLIENT_STAGED_FILES_H_
+#define CLIENT_STAGED_FILES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ranklog/v1/ranklog.pb.h"
+
+namespace ranklog::internal {
+
+struct StagedFile {
+  std::string name;  // in the daemon's directory
+  uint64_t bytes = 0;
+};
+
+// Copies a regular file under a new name. On a file system that can, the copy shares the space of
+// the file (a reflink). Returns when the copy is on the disk: from then on, the file may change. Leaves
+// a twentieth of the file system free, because the daemon's store needs room.
+// `goes_on` is called often, with the bytes copied so far; if it returns false, the copy is given up.
+//   kFailedPrecondition  this process does not see the daemon's directory
+//   kNotFound            there is no such file, or it cannot be read
+//   kResourceExhausted   no space
+//   kAborted             the file was changed meanwhile
+//   kCancelled           `goes_on` returned false
+absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::string& path,
+                                     const std::function<bool(uint64_t copied)>& goes_on);
+void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name);
+
+// A file for an upload, with its name there.
+struct FileToStage {
+  std::string path;
+  std::string name;  // with /
+};
+// The file, with its last component as its name; or the files of a directory, sorted, with their
+// paths in it.
+//   kNotFound  there is no such file or directory, or it cannot be read
+absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_STAGED_FILES_H_

@@ -1,0 +1,100 @@
+// Copies of files for uploads.
+
+#include "client/staged_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "ranklog/v1/spool_layout.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+class StagedFilesTest : public ::testing::Test {
+ protected:
+  StagedFilesTest() {
+    fs::create_directory(dir_.File("content"));
+    place_.set_dir(dir_.File("content"));
+    struct stat info {};
+    EXPECT_EQ(stat(place_.dir().c_str(), &info), 0);
+    place_.set_device(info.st_dev);
+    place_.set_inode(info.st_ino);
+  }
+  std::string Write(const std::string& name, const std::string& bytes) {
+    fs::create_directories(fs::path(dir_.File(name)).parent_path());
+    std::ofstream(dir_.File(name), std::ios::binary) << bytes;
+    return dir_.File(name);
+  }
+  std::string Staged(const StagedFile& file) {
+    std::ifstream in(place_.dir() + "/" + file.name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  testing::TempDir dir_;
+  v1::ContentPlace place_;
+};
+
+bool GoOn(uint64_t) { return true; }
+
+TEST_F(StagedFilesTest, CopyDoesNotChangeWithTheFile) {
+  const std::string bytes(20 << 20, 'x');
+  const std::string path = Write("model.bin", bytes);
+  ASSERT_OK_AND_ASSIGN(const StagedFile file, StageFile(place_, path, GoOn));
+  Write("model.bin", "changed");
+  EXPECT_EQ(file.bytes, bytes.size());
+  EXPECT_TRUE(v1::IsStaged(file.name));
+  EXPECT_TRUE(Staged(file) == bytes);
+  RemoveStagedFile(place_, file.name);
+  EXPECT_TRUE(fs::is_empty(place_.dir()));
+}
+
+TEST_F(StagedFilesTest, EmptyFileIsAFile) {
+  ASSERT_OK_AND_ASSIGN(const StagedFile file, StageFile(place_, Write("empty", ""), GoOn));
+  EXPECT_EQ(file.bytes, 0u);
+}
+
+TEST_F(StagedFilesTest, GivenUpCopyLeavesNothing) {
+  const std::string path = Write("model.bin", std::string(20 << 20, 'x'));
+  const auto given_up = StageFile(place_, path, [](uint64_t) { return false; });
+  // A file system that shares the space of copies needs no time for one.
+  if (!given_up.ok()) {
+    EXPECT_TRUE(absl::IsCancelled(given_up.status())) << given_up.status();
+    EXPECT_TRUE(fs::is_empty(place_.dir()));
+  }
+}
+
+TEST_F(StagedFilesTest, WhatIsNoFileIsRefused) {
+  EXPECT_TRUE(absl::IsNotFound(StageFile(place_, dir_.File("absent"), GoOn).status()));
+  EXPECT_TRUE(absl::IsNotFound(StageFile(place_, dir_.path(), GoOn).status()));
+  place_.set_inode(place_.inode() + 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(StageFile(place_, Write("a", "a"), GoOn).status()));
+}
+
+TEST_F(StagedFilesTest, DirectoryHasItsFilesByTheirPaths) {
+  Write("ckpt/b.bin", "b");
+  Write("ckpt/sub/deep/a.bin", "a");
+  fs::create_symlink(dir_.File("ckpt/b.bin"), dir_.File("ckpt/link.bin"));
+  ASSERT_OK_AND_ASSIGN(const auto files, FilesIn(dir_.File("ckpt")));
+  EXPECT_THAT(files,
+              ElementsAre(Field(&FileToStage::name, "b.bin"), Field(&FileToStage::name, "link.bin"),
+                          Field(&FileToStage::name, "sub/deep/a.bin")));
+  ASSERT_OK_AND_ASSIGN(const auto one, FilesIn(dir_.File("ckpt/b.bin")));
+  EXPECT_THAT(one, ElementsAre(Field(&FileToStage::name, "b.bin")));
+  EXPECT_THAT(FilesIn(dir_.File("absent")).status().ToString(), HasSubstr("No such file"));
+}
+
+}  // namespace
+}  // namespace ranklog::internal

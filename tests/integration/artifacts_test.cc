@@ -1,0 +1,126 @@
+// Artifacts and files arrive as they were when the call's promise began, whoever dies afterwards.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr size_t kModelBytes = 3'000'000;
+
+class ArtifactsTest : public ::testing::Test {
+ protected:
+  ArtifactsTest() {
+    fs::create_directories(path_ + "/sub");
+    std::ofstream(path_ + "/model.bin") << std::string(kModelBytes, 'x');
+    std::ofstream(path_ + "/sub/config.json") << "{}";
+    std::ofstream(path_ + "/notes.txt") << "hello";
+  }
+  void StartRank(const std::string& then, const std::string& path) {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+    options.environment.merge(WandbAt(server_.url()));
+    rank_ = std::make_unique<ChildProcess>(std::vector<std::string>{ARTIFACT_RANK, path, then},
+                                           options);
+  }
+  json Artifacts() const {
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, "artifacts", "job", "--json", "--state-dir", node_.state_dir()}, {});
+    return json::parse(finished.output, nullptr, /*allow_exceptions=*/false);
+  }
+  void ExpectArrived() {
+    ASSERT_TRUE(server_.WaitFor(
+        [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+        absl::Seconds(60)));
+    const json run = server_.Dump()["runs"]["job"];
+    ASSERT_THAT(run["artifacts"], SizeIs(1));
+    const json artifact = run["artifacts"][0];
+    EXPECT_EQ(artifact["committed"], true);
+    EXPECT_EQ(artifact["version"], 0);
+    EXPECT_EQ(artifact["history_step"], 7);
+    EXPECT_EQ(artifact["aliases"], json({"latest", "step-7"}));
+    const json files = artifact["files"];
+    EXPECT_THAT(files, SizeIs(3));
+    EXPECT_TRUE(files["model.bin"] == std::string(kModelBytes, 'x'));
+    EXPECT_EQ(files["sub/config.json"], "{}");
+    EXPECT_EQ(run["files"]["notes/today.txt"], "hello");
+    EXPECT_TRUE(server_.errors().empty()) << server_.errors().front();
+    // The daemon removes what it has delivered.
+    EXPECT_TRUE(WaitFor([&] { return fs::is_empty(node_.state_dir() + "/content"); }));
+    const json listed = Artifacts();
+    ASSERT_THAT(listed, SizeIs(2));
+    EXPECT_EQ(listed[0]["name"], "gpt");
+    EXPECT_EQ(listed[0]["bytes"], kModelBytes + 7);
+    EXPECT_EQ(listed[0]["state"], "delivered");
+    EXPECT_EQ(listed[1]["name"], "notes/today.txt");
+  }
+
+  FakeWandb server_;
+  Node node_;
+  TempDir dir_;
+  const std::string path_ = dir_.File("step-7");
+  std::unique_ptr<ChildProcess> rank_;
+};
+
+TEST_F(ArtifactsTest, FilesMayChangeOnceTheyAreStaged) {
+  node_.Start();
+  StartRank("finish", path_);
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_THAT(rank_->Output(), HasSubstr("staged"));
+  ExpectArrived();
+}
+
+TEST_F(ArtifactsTest, SurviveTheRank) {
+  node_.Start();
+  StartRank("die", path_);
+  EXPECT_EQ(rank_->Wait(), -SIGKILL);
+  EXPECT_THAT(rank_->Output(), HasSubstr("staged"));
+  ExpectArrived();
+}
+
+TEST_F(ArtifactsTest, SurviveTheDaemonInTheMiddle) {
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage,
+                  .times = 30,
+                  .code = 200,
+                  .act = true,
+                  .delay = absl::Milliseconds(150)});
+  node_.Start();
+  StartRank("finish", path_);
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  for (int i = 0; i < 5; ++i) {
+    const size_t requests = server_.requests().size();
+    WaitFor([&] { return server_.requests().size() > requests + 1; });
+    node_.Kill();
+    node_.Start();
+  }
+  ExpectArrived();
+}
+
+TEST_F(ArtifactsTest, WhatIsNotThereIsRefused) {
+  node_.Start();
+  StartRank("finish", dir_.File("absent"));
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_THAT(rank_->Output(), HasSubstr("refused: "));
+  EXPECT_THAT(rank_->Output(), HasSubstr("No such file or directory"));
+  EXPECT_TRUE(fs::is_empty(node_.state_dir() + "/content"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
