@@ -95,6 +95,13 @@ MetricOptions OptionsOf(const ranklog_metric_options* given) {
   return options;
 }
 
+// Those of an older header lack the last members.
+ranklog_alert_options OptionsOf(const ranklog_alert_options* given) {
+  ranklog_alert_options options = RANKLOG_ALERT_OPTIONS_INIT;
+  if (given != nullptr) std::memcpy(&options, given, std::min(given->size, sizeof options));
+  return options;
+}
+
 Stats StatsOf(const ranklog_run* run) {
   const Uncancelled uncancelled;
   try {
@@ -266,6 +273,12 @@ bool ranklog_mark_preempting(ranklog_run* run) noexcept {
   });
 }
 
+bool ranklog_alert(ranklog_run* run, const ranklog_alert_options* options) noexcept {
+  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
+    return ranklog::internal::ToProto(OptionsOf(options), item->mutable_alert());
+  });
+}
+
 bool ranklog_define_metric(ranklog_run* run, const char* name, size_t name_bytes,
                            const ranklog_metric_options* options) noexcept {
   return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
@@ -380,6 +393,10 @@ size_t ranklog_run_id(const ranklog_run* run, char* buffer, size_t size) noexcep
 
 size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) noexcept {
   return Write(TextOf(run, [](const RunState& state) { return state.Url(); }), buffer, size);
+}
+
+bool ranklog_stop_requested(const ranklog_run* run) noexcept {
+  return run != nullptr && StateOf(run)->stop_requested();
 }
 
 size_t ranklog_handle(const ranklog_run* run, char* buffer, size_t size) noexcept {

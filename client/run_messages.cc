@@ -75,6 +75,9 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   MutexLock lock(StateMutex());
   for (const v1::Notice& notice : message.notices()) {
     if (notice.key() == "settings") last_error_ = notice.text();
+    if (notice.key() == "stop" && !notice.over()) {
+      stop_requested_.store(true, std::memory_order_relaxed);
+    }
   }
   if (message.has_hello()) {
     other_state_dir_ = elsewhere ? dir : "";

@@ -71,6 +71,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   }
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Url() const ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Whether the daemon has reported that the run was asked to stop.
+  bool stop_requested() const { return stop_requested_.load(std::memory_order_relaxed); }
   // Empty if the run accepts no rows.
   std::string Handle() const;
   // Makes the run's metadata, once. A later call of a thread that logs writes it to the ring. For
@@ -221,10 +223,11 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
 
   enum class Delivery { kNotAwaited, kAwaited, kDone };
   std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
-  std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
-  bool is_forked_ = false;                 // in a forked child: the run is its parent's
-  bool is_attached_ = false;               // the run was joined by a handle
-  v1::RunHandle handle_;                   // set by Create()
+  std::atomic<bool> stop_requested_ = false;  // never reset
+  std::atomic<bool> has_tracker_ = false;     // the run goes to a tracker
+  bool is_forked_ = false;                    // in a forked child: the run is its parent's
+  bool is_attached_ = false;                  // the run was joined by a handle
+  v1::RunHandle handle_;                      // set by Create()
 
   enum class Facts { kNone, kGathering, kDone };
   std::atomic<Facts> facts_state_ = Facts::kDone;

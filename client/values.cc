@@ -76,6 +76,24 @@ bool Contains(const std::array<std::string_view, n>& list, std::string_view item
 
 constexpr std::array<std::string_view, 6> kSummaries = {"min",  "max",   "mean",
                                                         "last", "first", "best"};
+constexpr std::array<std::string_view, 3> kAlertLevels = {"INFO", "WARN", "ERROR"};
+constexpr ptrdiff_t kMaxTitle = 64;  // characters; W&B's limit
+
+std::string_view View(const char* text, size_t bytes) {
+  return text == nullptr ? std::string_view() : std::string_view(text, bytes);
+}
+
+// Of valid UTF-8.
+ptrdiff_t Characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+}
+
+v1::Value* AddField(const char* key, v1::Object* object) {
+  v1::Field* const field = object->add_fields();
+  field->set_key(key);
+  return field->mutable_value();
+}
 
 }  // namespace
 
@@ -111,21 +129,15 @@ namespace {
 
 std::string_view TextOrEmpty(const char* text) { return text == nullptr ? "" : text; }
 
-v1::Value* AddMember(v1::Object* object, const char* key) {
-  v1::Field* const field = object->add_fields();
-  field->set_key(key);
-  return field->mutable_value();
-}
-
 absl::Status AddText(v1::Object* object, const char* key, std::string_view text) {
   if (!IsUtf8(text)) return absl::InvalidArgumentError(std::string(key) + " is not UTF-8");
-  if (!text.empty()) AddMember(object, key)->set_text(std::string(text));
+  if (!text.empty()) AddField(key, object)->set_text(std::string(text));
   return absl::OkStatus();
 }
 
 absl::Status AddTexts(v1::Object* object, const char* key, const char* const* texts, size_t count) {
   if (count == 0) return absl::OkStatus();
-  v1::List* const list = AddMember(object, key)->mutable_list();
+  v1::List* const list = AddField(key, object)->mutable_list();
   for (size_t i = 0; i < count; ++i) {
     const std::string_view text = TextOrEmpty(texts[i]);
     if (text.empty() || !IsUtf8(text)) {
@@ -173,10 +185,10 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
   }
   if (artifact.metadata_count > 0) {
     absl::Status status = ToProto({artifact.metadata, artifact.metadata_count},
-                                  AddMember(object, "metadata")->mutable_object());
+                                  AddField("metadata", object)->mutable_object());
     if (!status.ok()) return status;
   }
-  v1::List* const entries = AddMember(object, "entries")->mutable_list();
+  v1::List* const entries = AddField("entries", object)->mutable_list();
   for (size_t i = 0; i < artifact.reference_count; ++i) {
     const std::string_view url = TextOrEmpty(artifact.references[i]);
     const size_t slash = url.rfind('/');
@@ -185,8 +197,8 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
       return absl::InvalidArgumentError("a reference must be a URL with a name at its end");
     }
     v1::Object* const entry = entries->add_values()->mutable_object();
-    AddMember(entry, "path")->set_text(std::string(url.substr(slash + 1)));
-    AddMember(entry, "ref")->set_text(std::string(url));
+    AddField("path", entry)->set_text(std::string(url.substr(slash + 1)));
+    AddField("ref", entry)->set_text(std::string(url));
   }
   return absl::OkStatus();
 }
@@ -201,6 +213,29 @@ std::string FileNameError(std::string_view name) {
     at = end + 1;
   }
   return "";
+}
+
+absl::Status ToProto(const ranklog_alert_options& options, v1::Object* alert) {
+  const std::string_view title = View(options.title, options.title_bytes);
+  const std::string_view text = View(options.text, options.text_bytes);
+  const char* error = nullptr;
+  if (!IsUtf8(title) || !IsUtf8(text)) {
+    error = "the title or the text is not UTF-8";
+  } else if (title.empty()) {
+    error = "the title is empty";
+  } else if (Characters(title) > kMaxTitle) {
+    error = "the title has more than 64 characters";
+  } else if (options.level < 0 || options.level >= static_cast<int>(kAlertLevels.size())) {
+    error = "the level must be info, warn or error";
+  } else if (options.wait_ms < 0) {
+    error = "the wait is negative";
+  }
+  if (error != nullptr) return absl::InvalidArgumentError(std::string("Alert: ") + error);
+  AddField("title", alert)->set_text(std::string(title));
+  AddField("text", alert)->set_text(std::string(text));
+  AddField("level", alert)->set_text(std::string(kAlertLevels[static_cast<size_t>(options.level)]));
+  AddField("wait_ms", alert)->set_integer(options.wait_ms);
+  return absl::OkStatus();
 }
 
 }  // namespace ranklog::internal

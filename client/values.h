@@ -1,4 +1,4 @@
-// Converts the arguments of Config(), Summary() and DefineMetric() to the messages in the ring.
+// Converts the arguments of Config(), Summary(), DefineMetric() and Alert() to the messages in the ring.
 
 #ifndef CLIENT_VALUES_H_
 #define CLIENT_VALUES_H_
@@ -28,6 +28,10 @@ absl::Status ToProto(std::string_view name, const MetricOptions& options,
 absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object);
 // Why a file of a run cannot have this path there; empty: it can.
 std::string FileNameError(std::string_view name);
+// `alert` gets the members that proto/items.md describes.
+//   kInvalidArgument   the title does not have 1 to 64 characters, a text is not UTF-8, or the level
+//                      or the wait is out of range
+absl::Status ToProto(const ranklog_alert_options& options, v1::Object* alert);
 
 }  // namespace ranklog::internal
 

@@ -43,9 +43,9 @@ Examples:
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables apply; flags take precedence.
 RANKLOG_RESUME is ignored: use --resume. With --save-dir, RANKLOG_RUN_ID is ignored.
 SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir;
-a second signal, at least 2 s later, ends it at once.
-Exit code: 0 success, 1 failure, 2 wrong usage, 75 stopped by a signal: start it again with --resume.
-A stop that saves nothing (no --save-dir, or --save-every 0) has exit code 1.)";
+a second signal, at least 2 s later, ends it at once. "Stop run" on the run's page at W&B stops it in the same way.
+Exit code: 0 success, or a stop on the page, 1 failure, 2 wrong usage, 75 stopped by a signal: start it again with --resume.
+A stop by a signal that saves nothing (no --save-dir, or --save-every 0) has exit code 1.)";
 
 double DefaultLearningRate(const std::string& model) {
   if (model == "tiny") return 6e-3;
@@ -237,6 +237,10 @@ void AddLog(CLI::App& app, Options& o, Words& words) {
                  "main: one run; node: one per node; all: one per rank")
       ->check(CLI::IsMember({"main", "node", "all"}));
   app.add_option("--log-every", o.log_every, "Steps between rows of the log; 0: only val/loss")
+      ->capture_default_str()
+      ->check(AtLeast(0));
+  app.add_option("--histograms", o.histograms,
+                 "Steps between histograms of each parameter's gradient, by rank 0; 0: none")
       ->capture_default_str()
       ->check(AtLeast(0));
   app.add_option("--val-every", o.val_every,

@@ -165,7 +165,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
     }
   }
   Position position;
-  bool done = false;
+  TrainEnd end = TrainEnd::kDone;
   {
     ProgressLine progress(/*shown=*/group.rank() == 0);
     const absl::Time start = absl::Now();
@@ -184,25 +184,27 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
       progress.Show(position);
       if (!settled) settled = SettleRun(run, saver);
     };
-    done = Train(options, corpus, group, run, saver, stop_signal, show);
+    end = Train(options, corpus, group, run, saver, stop_signal, show);
   }
-  if (done) {
+  if (end == TrainEnd::kDone) {
     set_state("complete");
     return 0;
   }
   const std::string when = position.step == 0
                                ? "before its first step"
                                : absl::StrCat("after step ", position.step, " of ", position.steps);
-  set_state(absl::StrCat("stopped by a signal ", when,
-                         saver.has_checkpoint() ? "; --resume continues it" : ""));
+  const bool requested = end == TrainEnd::kRequested;
+  const std::string stopped = requested ? "stopped on its web page " : "stopped by a signal ";
+  set_state(absl::StrCat(stopped, when, saver.has_checkpoint() ? "; --resume continues it" : ""));
   if (group.rank() == 0) {
     WriteMessage(absl::StrCat(
-        "stopped by a signal ", when,
+        stopped, when,
         saver.has_checkpoint() ? "; to continue, run the same command with --resume\n"
         : saver.saves()
             ? "; no checkpoint exists yet, the same command with --resume starts at step 1\n"
             : "; nothing is saved without --save-dir, or with --save-every 0\n"));
   }
+  if (requested) return 0;  // as asked: nothing should start it again
   return saver.saves() ? kStoppedExitCode : 1;
 }
 

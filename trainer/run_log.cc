@@ -114,6 +114,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"group_timeout", absl::ToInt64Seconds(o.group_timeout)},
           {"comm", facts.nccl ? "nccl" : "gloo"},
           {"log_every", o.log_every},
+          {"histograms", o.histograms},
           {"val_every", plan.val_every},
           {"save_every", plan.save_every},
           {"keep", o.keep},
@@ -167,6 +168,16 @@ void RunLog::AwaitCheckpoint() {
   WriteMessage(absl::StrCat("ranklog-train: ", checkpoint_, " was not logged as an artifact: ",
                             refused ? upload_.error() : "its copy takes more than a minute", "\n"));
   checkpoint_.clear();
+}
+
+void RunLog::Gradients(int64_t step, double epoch, const std::vector<Value::Field>& histograms) {
+  if (histograms.empty()) return;
+  if (!std::exchange(defined_gradients_, true)) {
+    run_.DefineMetric("gradients/*", {.step_metric = "global_step"});
+  }
+  std::vector<Metric> row = {{"global_step", static_cast<double>(step)}, {"epoch", epoch}};
+  for (const auto& [key, histogram] : histograms) row.emplace_back(key, histogram);
+  run_.Log(row, step);
 }
 
 void RunLog::AwaitDisk(int64_t step) {

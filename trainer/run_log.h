@@ -57,6 +57,8 @@ class RunLog {
   explicit RunLog(Run& run);
   void Train(int64_t step, double epoch, const TrainRow& row);
   void Validation(int64_t step, double epoch, double loss);
+  // See GradientHistograms(). An empty list logs nothing.
+  void Gradients(int64_t step, double epoch, const std::vector<Value::Field>& histograms);
 
   // Waits until the rows of this rank are on the disk, at most a few seconds. Call it before the
   // checkpoint of `step` is written: steps before a checkpoint are never logged again, so a power
@@ -75,6 +77,7 @@ class RunLog {
   std::string checkpoint_;  // the file of the last one
   Upload upload_;           // of it
   RowHandle train_;
+  bool defined_gradients_ = false;
   bool behind_ = false;  // the previous AwaitDisk() timed out
 };
 

@@ -14,6 +14,7 @@
 #include "trainer/base/stop_signal.h"
 #include "trainer/data/sampler.h"
 #include "trainer/model/autocast.h"
+#include "trainer/model/histograms.h"
 #include "trainer/model/optimizer.h"
 #include "trainer/model/read_back.h"
 #include "trainer/model/schedule.h"
@@ -65,6 +66,14 @@ void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
   }
 }
 
+// Whether any rank has a reason to stop, and which. Collective. kDone: none has.
+TrainEnd WhyToStop(ProcessGroup& group, const Run& run, const StopSignal& stop_signal) {
+  TrainEnd here = TrainEnd::kDone;
+  if (run.stop_requested()) here = TrainEnd::kRequested;
+  if (stop_signal.received() != 0) here = TrainEnd::kSignal;
+  return static_cast<TrainEnd>(group.Largest(static_cast<int>(here)));
+}
+
 }  // namespace
 
 double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessGroup& group) {
@@ -86,9 +95,9 @@ double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessG
   return total[0].item<double>() / total[1].item<double>();
 }
 
-bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-           Saver& saver, const StopSignal& stop_signal,
-           const std::function<void(const StepReport&)>& observe, std::optional<size_t> lag) {
+TrainEnd Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+               Saver& saver, const StopSignal& stop_signal,
+               const std::function<void(const StepReport&)>& observe, std::optional<size_t> lag) {
   Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
             options.seed);
   model.to(group.device());
@@ -117,9 +126,14 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   }
   Ddp ddp(parameters, group);
   ReadBack read_back(group.device(), lag);
-  std::deque<StepReport> queued;  // steps whose numbers the device still computes
+  struct Queued {
+    StepReport report;
+    std::vector<Value::Field> gradients;  // histograms; of this rank's row
+  };
+  std::deque<Queued> queued;  // steps whose numbers the device still computes
   auto last_report = SteadyClock::now();
-  const auto report = [&](StepReport done, const ReadBack::Numbers& numbers) {
+  const auto report = [&](StepReport done, const std::vector<Value::Field>& gradients,
+                          const ReadBack::Numbers& numbers) {
     done.loss = numbers.values[0];
     done.grad_norm = numbers.values[1];
     done.tokens_per_second =
@@ -129,6 +143,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       log.Train(done.step, done.epoch,
                 {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
     }
+    log.Gradients(done.step, done.epoch, gradients);
     saver.CheckNumbers(done.step, done.loss, done.grad_norm);
     if (plan.Validates(done.step)) {
       done.val_loss = Validate(model, corpus.validation, options, group);
@@ -138,7 +153,8 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     last_report = SteadyClock::now();
   };
   int64_t step = *start;
-  bool stop = group.Any(stop_signal.received() != 0);  // while the data was loaded
+  TrainEnd end = WhyToStop(group, run, stop_signal);  // while the data was loaded
+  bool stop = end != TrainEnd::kDone;
   while (step < plan.steps && !stop) {
     ++step;
     StepReport done{
@@ -159,6 +175,10 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       loss += part.detach();
       done.tokens += batch.inputs.numel() * group.world_size();
     }
+    std::vector<Value::Field> gradients;
+    if (group.rank() == 0 && options.histograms > 0 && step % options.histograms == 0) {
+      gradients = GradientHistograms(model);
+    }
     const at::Tensor grad_norm = ClipGradients(parameters, options.grad_clip);
     if (step == *start + 1) CheckAgreement(grad_norm, group);
     SetLearningRate(optimizer, done.lr);
@@ -166,13 +186,14 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
 
     // On a GPU this step is only queued now. Its numbers are read when the next step is queued.
     read_back.Push(step, at::stack({loss, grad_norm}));
-    queued.push_back(done);
-    stop = group.Any(stop_signal.received() != 0);
+    queued.push_back({done, std::move(gradients)});
+    end = WhyToStop(group, run, stop_signal);
+    stop = end != TrainEnd::kDone;
     const bool saves = saver.Due(step, stop ? step : plan.steps);
     // A checkpoint is written after the rows of its step, which are never logged again.
     const bool wait = plan.Validates(step) || step == plan.steps || saves || stop;
     while (const auto numbers = wait ? read_back.Last() : read_back.Next()) {
-      report(queued.front(), *numbers);
+      report(queued.front().report, queued.front().gradients, *numbers);
       queued.pop_front();
     }
     if (saves) {
@@ -188,7 +209,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     }
   }
   log.AwaitCheckpoint();
-  return step == plan.steps;
+  return step == plan.steps ? TrainEnd::kDone : end;
 }
 
 }  // namespace ranklog::trainer

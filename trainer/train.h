@@ -30,17 +30,25 @@ struct StepReport {
   std::optional<double> val_loss = {};
 };
 
+// How a training ended. On each rank the same.
+enum class TrainEnd {
+  kDone,       // the last step is done
+  kRequested,  // stopped: a person asked for it on the run's page at its tracker
+  kSignal,     // stopped: a rank received a signal; has precedence
+};
+
 // Trains a model as one rank of `group` from the start that `saver` restores, logs to `run`, and
 // calls `observe` after each step. Stops after the last step, or after the step during which any
-// rank received a signal. A signal before training stops it before its first step. Returns true if
-// the last step is done. `lag`: see ReadBack; tests choose it.
+// rank received a signal, or learned that the run was asked to stop (Run::stop_requested()). A
+// signal before training stops it before its first step. `lag`: see ReadBack; tests choose it.
 //
 // Collective: all ranks must call it with the same options and text. Throws what LibTorch throws
 // for a lost rank or a lack of memory. Throws RankError if the checkpoint cannot be restored, if
 // the last one cannot be written, or if the loss or gradient is not finite.
-bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-           Saver& saver, const StopSignal& stop_signal,
-           const std::function<void(const StepReport&)>& observe, std::optional<size_t> lag = {});
+TrainEnd Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+               Saver& saver, const StopSignal& stop_signal,
+               const std::function<void(const StepReport&)>& observe,
+               std::optional<size_t> lag = {});
 
 // The mean loss over held-out text, the same on all ranks. Collective.
 double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessGroup& group);

@@ -52,6 +52,9 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   const model::Delivery& delivery = step.delivery;
   std::vector<v1::Notice> notices;
   if (!step.url.empty()) notices.push_back(Make("url", v1::Notice::INFO, step.url));
+  if (step.stop) {
+    notices.push_back(Make("stop", v1::Notice::INFO, "the run was asked to stop on its web page"));
+  }
   if (delivery.last_error.empty()) {
     notices.push_back(Make(delivery.kind, v1::Notice::WARNING,
                            absl::StrCat(delivery.kind, " accepts rows again"), /*over=*/true));

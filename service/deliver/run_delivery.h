@@ -27,6 +27,7 @@ struct StepResult {
   // but not answered.
   enum class Exchange { kNone, kAnswered, kUnanswered } exchange = Exchange::kNone;
   std::string url = {};   // page of the run at the tracker; empty: not known yet, or no page
+  bool stop = false;      // a person asked on that page to stop the run
   bool prepared = false;  // the next request is ready in memory and should be sent before others
 };
 

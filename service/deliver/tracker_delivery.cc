@@ -68,6 +68,7 @@ StepResult TrackerDelivery::Step(storage::StoreReader& reader, absl::Time now, b
   result.live = !ended();
   result.exchange = requests_.TakeExchange();
   if (IsCreated()) result.url = PageUrl();
+  result.stop = IsStopRequested();
   result.prepared = IsPrepared() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
   return result;

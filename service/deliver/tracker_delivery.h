@@ -48,6 +48,8 @@ class TrackerDelivery : public RunDelivery {
   virtual model::Json CursorJson() const = 0;
   // The run's page; called once it is created. Empty: none.
   virtual std::string PageUrl() const { return ""; }
+  // Whether a person asked on that page to stop the run, as far as the last answer told.
+  virtual bool IsStopRequested() const { return false; }
   // Whether the next request is ready in memory.
   virtual bool IsPrepared() const { return false; }
 

@@ -223,6 +223,20 @@ TEST_F(CRunTest, SmallerStructsAreOfAnOlderHeader) {
   EXPECT_FALSE(ranklog_define_metric(run_, "a", 1, &options));
   EXPECT_TRUE(ranklog_define_metric(run_, "a", 1, nullptr));
   EXPECT_TRUE(ranklog_mark_preempting(run_));
+  ranklog_alert_options alert = RANKLOG_ALERT_OPTIONS_INIT;
+  alert.title = "t";
+  alert.title_bytes = 1;
+  alert.level = 77;
+  alert.size = offsetof(ranklog_alert_options, level);
+  EXPECT_TRUE(ranklog_alert(run_, &alert));
+  alert.size = sizeof alert;
+  EXPECT_FALSE(ranklog_alert(run_, &alert));
+}
+
+TEST_F(CRunTest, AlertNeedsATitle) {
+  EXPECT_FALSE(ranklog_alert(run_, nullptr));
+  EXPECT_EQ(LastError(), "Alert: the title is empty");
+  EXPECT_EQ(Counters().updates_refused, 1u);
 }
 
 TEST_F(CRunTest, TextsAreCutToTheBuffer) {
@@ -273,6 +287,7 @@ TEST(CApiTest, NullIsHarmless) {
   EXPECT_FALSE(ranklog_summary(nullptr, nullptr, 1));
   EXPECT_FALSE(ranklog_define_metric(nullptr, "a", 1, nullptr));
   EXPECT_FALSE(ranklog_mark_preempting(nullptr));
+  EXPECT_FALSE(ranklog_alert(nullptr, nullptr));
   EXPECT_EQ(ranklog_flush(nullptr, 1), RANKLOG_DURABLE);
   EXPECT_EQ(ranklog_finish(nullptr, 0), RANKLOG_DURABLE);
   ranklog_stats stats = {};
@@ -282,6 +297,7 @@ TEST(CApiTest, NullIsHarmless) {
   EXPECT_EQ(stats.rows_logged, 0u);
   EXPECT_EQ(ranklog_last_error(nullptr, nullptr, 0), 0u);
   EXPECT_EQ(ranklog_url(nullptr, nullptr, 0), 0u);
+  EXPECT_FALSE(ranklog_stop_requested(nullptr));
   EXPECT_EQ(ranklog_handle(nullptr, nullptr, 0), 0u);
   EXPECT_THAT(Changed(ranklog_run_settings(nullptr)), ElementsAre());
 }

@@ -65,6 +65,11 @@ std::string FakeIngest::error() {
   return error_;
 }
 
+void FakeIngest::Post(const v1::Notice& notice) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  notices_.push_back(notice);
+}
+
 void FakeIngest::HoldAcks(bool hold) {
   std::lock_guard<std::mutex> lock(mutex_);
   hold_acks_ = hold;
@@ -158,6 +163,7 @@ grpc::Status FakeIngest::Attach(
   reply.mutable_hello()->set_durable_item(received.items.size());
   reply.mutable_hello()->set_send_descriptor(ask_for_descriptor_);
   acks_.wait(lock, [this] { return !hold_hellos_ || stopping_; });
+  for (const v1::Notice& notice : notices_) *reply.add_notices() = notice;
   lock.unlock();
   stream->Write(reply);
 
@@ -184,6 +190,7 @@ grpc::Status FakeIngest::Attach(
       v1::ServerMessage ack;
       ack.mutable_ack()->set_durable_seq(received.rows.size());
       ack.mutable_ack()->set_durable_item(received.items.size());
+      for (const v1::Notice& notice : notices_) *ack.add_notices() = notice;
       lock.unlock();
       stream->Write(ack);
       continue;

@@ -159,6 +159,8 @@ bool Sender::Await(Time time, const std::function<bool()>& done) { return SendUn
 void Sender::Nudge() {}
 const char* Sender::Trouble() { return nullptr; }
 
+void RunState::AwaitStaging(std::chrono::milliseconds) {}  // no test has uploads
+
 }  // namespace ranklog::internal
 
 namespace ranklog::internal {

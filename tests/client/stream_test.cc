@@ -111,6 +111,68 @@ class StreamTest : public ::testing::Test {
   FakeIngest daemon_{dir_.File("sock")};
 };
 
+TEST_F(StreamTest, RequestedStopStaysAndReachesEveryThread) {
+  const auto notice = [](const std::string& key, bool over) {
+    v1::Notice made;
+    made.set_key(key);
+    made.set_text("asked");
+    made.set_over(over);
+    return made;
+  };
+  daemon_.Start();
+  daemon_.Post(notice("stopping", false));
+  auto run = Init(MakeSettings());
+  run.Log({{"loss", 0}});
+  ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  EXPECT_FALSE(run.stop_requested());
+  daemon_.Post(notice("stop", false));
+  run.Log({{"loss", 0}});
+  EXPECT_TRUE(WaitFor([&] { return run.stop_requested(); }));
+  bool in_thread = false;
+  std::thread([&] { in_thread = run.stop_requested(); }).join();
+  EXPECT_TRUE(in_thread);
+  daemon_.Post(notice("stop", true));
+  daemon_.Stop();
+  daemon_.Start();
+  run.Log({{"loss", 0}});
+  ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  EXPECT_TRUE(run.stop_requested());
+}
+
+// A rank that starts, or connects again, after the request.
+TEST_F(StreamTest, FirstAnswerHasARequestedStop) {
+  v1::Notice stop;
+  stop.set_key("stop");
+  daemon_.Post(stop);
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  EXPECT_FALSE(run.stop_requested());
+  run.Log({{"loss", 0}});
+  EXPECT_TRUE(WaitFor([&] { return run.stop_requested(); }));
+  EXPECT_FALSE(ranklog::Run().stop_requested());
+}
+
+TEST_F(StreamTest, AlertReachesTheDaemon) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  AlertOptions alert;
+  alert.title = "t";
+  alert.level = AlertLevel::kError;
+  alert.wait = seconds(3);
+  EXPECT_TRUE(run.Alert(alert));
+  EXPECT_TRUE(run.Alert(alert));
+  alert.title.clear();
+  EXPECT_FALSE(run.Alert(alert));
+  EXPECT_EQ(run.stats().last_error, "Alert: the title is empty");
+  ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  ASSERT_THAT(daemon_.Streams(), SizeIs(1));
+  const std::vector<v1::Item> items = daemon_.Streams()[0].items;
+  ASSERT_THAT(items, SizeIs(2));
+  ASSERT_EQ(items[1].alert().fields_size(), 4);
+  EXPECT_EQ(items[1].alert().fields(2).value().text(), "ERROR");
+  EXPECT_EQ(items[1].alert().fields(3).value().integer(), 3000);
+}
+
 TEST_F(StreamTest, SmallSpoolErrorNamesSetting) {
   daemon_.Start();
   Settings settings = MakeSettings();

@@ -151,6 +151,22 @@ TEST_F(UserMessagesTest, AdvisesToWaitOnlyIfUseful) {
   }
 }
 
+TEST_F(UserMessagesTest, PrintsARequestedStopOnce) {
+  UserMessages messages = Make();
+  messages.OnMessage(Hello("wandb"));
+  messages.OnMessage(Notice("url", kUrl, /*over=*/false, v1::Notice::INFO));
+  Said(messages);
+  const v1::ServerMessage stop =
+      Notice("stop", "the run was asked to stop", /*over=*/false, v1::Notice::INFO);
+  messages.OnMessage(stop);
+  EXPECT_THAT(Said(messages), ElementsAre("the run was asked to stop"));
+  v1::ServerMessage again = Hello("wandb");  // a new connection
+  *again.add_notices() = stop.notices(0);
+  messages.OnMessage(again);
+  now_ += minutes(2);
+  EXPECT_THAT(Said(messages), IsEmpty());
+}
+
 TEST_F(UserMessagesTest, FirstLineWaitsForTrackerUrl) {
   UserMessages messages = Make();
   messages.OnMessage(Hello("wandb"));

@@ -73,7 +73,8 @@ class ArtifactsTest : public ::testing::Test {
   }
 
   FakeWandb server_;
-  Node node_;
+  // With the key: a restarted daemon does not have that of a rank that has ended.
+  Node node_{{}, {{"WANDB_API_KEY", WandbAt(server_.url()).at("WANDB_API_KEY")}}};
   TempDir dir_;
   const std::string path_ = dir_.File("step-7");
   std::unique_ptr<ChildProcess> rank_;

@@ -84,8 +84,9 @@ def artifact_facts(artifact):
     for name in ("version", "storagePolicy", "storagePolicyConfig"):
         facts[f"{path}/manifest/{name}"] = manifest[name]
     for name, entry in manifest["contents"].items():
-        # The id of the artifact with the bytes is the server's.
-        facts.update({f"{path}/manifest/{name}/{key}": value for key, value in entry.items() if key != "birthArtifactID"})
+        # The id of the artifact with the bytes is the server's; the others are of the SDK's machine.
+        own = ("birthArtifactID", "skip_cache", "local_path")
+        facts.update({f"{path}/manifest/{name}/{key}": value for key, value in entry.items() if key not in own})
     return facts
 
 

@@ -61,6 +61,10 @@ Value ValueOf(const json& from) {
       return Value::List(std::move(list));
     }
     case json::value_t::object:
+      if (from.contains("$counts")) {
+        return Histogram::FromCounts(from["$counts"].get<std::vector<int64_t>>(),
+                                     from["$edges"].get<std::vector<double>>());
+      }
       return Value::Object(Fields(from));
     default:
       return Value();
@@ -115,6 +119,16 @@ void LogFiles(Run& run, const json& call) {
   std::filesystem::remove_all(directory);
 }
 
+void Alert(Run& run, const json& call) {
+  AlertOptions alert;
+  alert.title = call["title"].get<std::string>();
+  alert.text = call["text"].get<std::string>();
+  const std::string level = call.value("level", "INFO");
+  if (level != "INFO") alert.level = level == "WARN" ? AlertLevel::kWarn : AlertLevel::kError;
+  if (call.contains("wait")) alert.wait = std::chrono::seconds(call["wait"].get<int>());
+  run.Alert(alert);
+}
+
 void Report(const Run& run) {
   std::puts(json({{"error", run.stats().last_error}}).dump().c_str());
   std::fflush(stdout);
@@ -128,6 +142,7 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("define")) Define(run, call["define"]);
   if (call.contains("files")) LogFiles(run, call);
   if (call.contains("preempt")) run.MarkPreempting();
+  if (call.contains("alert")) Alert(run, call["alert"]);
   if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());
   if (call.contains("pause")) {
     std::this_thread::sleep_for(std::chrono::duration<double>(call["pause"].get<double>()));

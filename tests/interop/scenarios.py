@@ -144,6 +144,21 @@ BASICS = {
     ),
 }
 
+# W&B's own kinds of values, and what else a run tells the people who watch it.
+RICH = {
+    "alert": simple(
+        {"alert": {"title": "first", "text": "größe\n\U0001f600"}},
+        *ROWS,
+        {"alert": {"title": "t" * 64, "text": "", "level": "WARN", "wait": 5}},
+        {"alert": {"title": "first", "text": "again", "level": "ERROR", "wait": 300}},
+    ),
+    "histogram": simple(
+        log(0, grad={"$counts": [1, 0, 2**40], "$edges": [-0.5, 0.25, 1e-30 + 1, 3.0]}),
+        log(1, loss=0.5, grad={"$counts": [3, 2], "$edges": [-1.0, 0.0, 1.0]}),
+        log(2, loss=0.25),
+    ),
+}
+
 BOTH_RANKS = [
     Process([*(log(i, loss=1 / (i + 1 + rank), lr=0.5) for i in range(5)), FINISH], rank=rank, settings=DEFAULTS)
     for rank in range(2)
@@ -250,27 +265,28 @@ WHOLE = {
 
 
 
-def artifact(files, **options):
-    return {"artifact": {"name": "gpt", "type": "model", "aliases": ["latest"], **options}, "files": files}
+def artifact(name, files, **options):
+    return {"artifact": {"name": name, "type": "model", "aliases": ["latest"], **options}, "files": files}
 
 
 STATES = {"weights/model.bin": "x" * 100_000, "config.json": "{}", "empty": ""}
 CONTENT = {
-    "artifact": simple(log(0, loss=1), artifact(STATES, description="the best", metadata={"loss": 0.5, "deep": {"a": [1]}})),
+    "artifact": simple(log(0, loss=1), artifact("gpt", STATES, description="the best", metadata={"loss": 0.5, "deep": {"a": [1]}})),
     # The second version shares a file, the third one is the second one.
     "versions": simple(
         log(3, loss=1),
-        artifact(STATES),
+        artifact("versions", STATES),
         log(4, loss=0.5),
-        artifact({**STATES, "config.json": '{"a": 1}'}, aliases=["latest", "best"]),
-        artifact({**STATES, "config.json": '{"a": 1}'}, aliases=["last"]),
+        artifact("versions", {**STATES, "config.json": '{"a": 1}'}, aliases=["latest", "best"]),
+        artifact("versions", {**STATES, "config.json": '{"a": 1}'}, aliases=["last"]),
     ),
-    "references": simple(log(0, loss=1), artifact({"a.txt": "hello\n"}, references=["lustre://data/train.bin"])),
+    "references": simple(log(0, loss=1), artifact("references", {"a.txt": "hello\n"}, references=["lustre://data/train.bin"])),
     "saved": simple(log(0, loss=1), {"save": "notes.txt", "files": {"notes.txt": "hello"}}),
 }
 
 GROUPS = {
     "basics": BASICS,
+    "rich": RICH,
     "ranks": RANKS,
     "ends": ENDS,
     "resume": RESUME,

@@ -25,6 +25,8 @@ def value_of(value):
         return SPECIAL.get(value, value)
     if isinstance(value, list):
         return [value_of(item) for item in value]
+    if isinstance(value, dict) and "$counts" in value:
+        return wandb.Histogram(np_histogram=(value["$counts"], value["$edges"]))
     if isinstance(value, dict):
         return {key: value_of(item) for key, item in value.items()}
     return value
@@ -78,6 +80,9 @@ def perform(run, call):
         run.log_artifact(made, aliases=aliases).wait()
     if "preempt" in call:
         run.mark_preempting()
+    if "alert" in call:
+        alert = call["alert"]
+        run.alert(alert["title"], alert["text"], level=alert.get("level"), wait_duration=alert.get("wait"))
     if "print" in call:
         print(call["print"])
     if "pause" in call:

@@ -17,6 +17,7 @@
 
 #include "tests/support/absent.h"
 #include "tests/support/dead_port.h"
+#include "tests/support/fake_wandb.h"
 #include "tests/trainer/resuming.h"
 
 namespace ranklog::testing {
@@ -89,6 +90,31 @@ TEST_F(ResumeTest, RunIdIsStoredBeforeFirstRow) {
   node_.daemon().Signal(SIGCONT);
   ASSERT_TRUE(WaitFor([&] { return training.Output().find("training tiny") != kNowhere; }));
   EXPECT_EQ(run_file()["settled"], true);
+}
+
+// As "Stop run" on the run's page does it. Only rank 0 must know of it.
+TEST_F(ResumeTest, StopOnTheWebPageSavesAndEndsWithZero) {
+  node_.Terminate();
+  node_.StartWith({{"RANKLOG_TRANSMIT_INTERVAL", "100ms"}});
+  FakeWandb wandb;
+  ChildProcess::Options environment = Environment();
+  environment.environment["RANKLOG_DESTINATIONS"] = "wandb";
+  for (const auto& [name, value] : WandbAt(wandb.url())) environment.environment[name] = value;
+  ChildProcess training(
+      Command("page", {"--nproc-per-node", "2", "--steps", "100000", "--save-every", "99999"}),
+      environment);
+  const auto run = [&] {
+    const auto runs = wandb.runs();
+    return runs.empty() ? FakeWandb::Run() : runs.begin()->second;
+  };
+  ASSERT_TRUE(WaitFor([&] { return !run().history.empty(); })) << training.Output();
+  wandb.Tamper(run().run_id, [](FakeWandb::Run& stopped) { stopped.stopped = true; });
+  EXPECT_EQ(training.Wait(absl::Seconds(60)), 0) << training.Output();
+  EXPECT_THAT(training.Output(), HasSubstr("stopped on its web page after step "));
+  EXPECT_EQ(Checkpoints("page"), 1u);
+  ASSERT_TRUE(WaitFor([&] { return run().complete; }));
+  EXPECT_EQ(run().exit_code, 0);
+  EXPECT_THAT(run().summary, HasSubstr("stopped on its web page after step "));
 }
 
 // The training waits for the stopped daemon. So the signal comes before the first step.

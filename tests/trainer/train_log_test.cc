@@ -85,6 +85,17 @@ TEST_F(TrainLogTest, LogEveryZeroLeavesOnlyValidation) {
   EXPECT_THAT(Rows(), ElementsAre(Pair(5, validation), Pair(10, validation)));
 }
 
+TEST_F(TrainLogTest, HistogramsAreInTheRowsOfTheirSteps) {
+  Train({"--histograms", "5", "--nproc-per-node", "2"});
+  const std::map<int64_t, std::set<std::string>> rows = Rows();
+  ASSERT_EQ(rows.size(), 10u);
+  for (const auto& [step, metrics] : rows) {
+    EXPECT_EQ(metrics.count("gradients/wte.weight"), step % 5 == 0 ? 1u : 0u) << step;
+    EXPECT_EQ(metrics.count("train/loss"), 1u) << step;
+  }
+  EXPECT_EQ(rows.at(5).count("gradients/h.3.mlp.c_proj.bias"), 1u);
+}
+
 TEST_F(TrainLogTest, LogEveryKeepsTheLastStep) {
   Train({"--log-every", "7", "--val-every", "0"});
   EXPECT_THAT(Rows(),

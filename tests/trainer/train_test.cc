@@ -46,7 +46,7 @@ class TrainTest : public ::testing::Test {
     const Plan plan = MakePlan(options_, corpus_, /*world_size=*/1);
     absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*fingerprint=*/{}, alone);
     EXPECT_OK(saver.status());
-    done_ = Train(
+    end_ = Train(
         options_, corpus_, alone, no_run, *saver, stop_,
         [&](const StepReport& report) { reports.push_back(report); }, lag_);
     return reports;
@@ -56,7 +56,7 @@ class TrainTest : public ::testing::Test {
   Corpus corpus_;
   const StopSignal stop_;
   std::optional<size_t> lag_ = {};  // see ReadBack
-  bool done_ = false;               // whether the last training completed all steps
+  TrainEnd end_ = TrainEnd::kDone;  // of the last training
 };
 
 TEST_F(TrainTest, LearnsAShortText) {
@@ -100,7 +100,7 @@ TEST_F(TrainTest, ShortStepAndValidationEndEpochs) {
 TEST_F(TrainTest, SignalBeforeFirstStepStopsTraining) {
   raise(SIGTERM);
   EXPECT_THAT(Run(), IsEmpty());
-  EXPECT_FALSE(done_);
+  EXPECT_EQ(end_, TrainEnd::kSignal);
 }
 
 TEST_F(TrainTest, DivergenceErrorNamesStepAndCheckpoint) {

@@ -164,10 +164,12 @@ at::Tensor ProcessGroup::Gather(const at::Tensor& mine) {
   return rows;
 }
 
-bool ProcessGroup::Any(bool here) {
-  at::Tensor any = at::full({1}, here ? 1 : 0, at::kInt);
-  Max(any);
-  return any.item<int>() != 0;
+bool ProcessGroup::Any(bool here) { return Largest(here ? 1 : 0) != 0; }
+
+int ProcessGroup::Largest(int here) {
+  at::Tensor largest = at::full({1}, here, at::kInt);
+  Max(largest);
+  return largest.item<int>();
 }
 
 void ProcessGroup::Barrier() {

@@ -61,6 +61,8 @@ class ProcessGroup {
   at::Tensor Gather(const at::Tensor& mine);
   // Whether `here` is true on any rank.
   bool Any(bool here);
+  // The largest `here` of all ranks.
+  int Largest(int here);
 
   // Waits until all ranks have called it.
   void Barrier();

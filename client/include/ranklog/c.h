@@ -309,6 +309,31 @@ RANKLOG_API size_t ranklog_upload_error(const ranklog_upload* upload, char* buff
                                         size_t size) RANKLOG_NOEXCEPT;
 RANKLOG_API void ranklog_upload_free(ranklog_upload* upload) RANKLOG_NOEXCEPT;
 
+enum ranklog_alert_level {
+  RANKLOG_ALERT_INFO = 0,
+  RANKLOG_ALERT_WARN = 1,
+  RANKLOG_ALERT_ERROR = 2
+};
+
+// See AlertOptions. Begin with RANKLOG_ALERT_OPTIONS_INIT, and set members after that.
+typedef struct ranklog_alert_options {
+  size_t size;        // of this struct: later versions may add members
+  const char* title;  // 1 to 64 characters
+  size_t title_bytes;
+  const char* text;
+  size_t text_bytes;
+  int level;        // of ranklog_alert_level
+  int64_t wait_ms;  // 0 or more
+} ranklog_alert_options;
+
+#define RANKLOG_ALERT_OPTIONS_INIT \
+  { sizeof(ranklog_alert_options), NULL, 0, NULL, 0, RANKLOG_ALERT_INFO, 60000 }
+
+// Sends a message to the people who watch the run. See Run::Alert(). Null options have no title.
+//   false  not accepted; see ranklog_last_error()
+RANKLOG_API bool ranklog_alert(ranklog_run* run,
+                               const ranklog_alert_options* options) RANKLOG_NOEXCEPT;
+
 // See MetricOptions. Begin with RANKLOG_METRIC_OPTIONS_INIT, and set members after that.
 typedef struct ranklog_metric_options {
   size_t size;              // of this struct: later versions may add members
@@ -366,6 +391,9 @@ RANKLOG_API size_t ranklog_last_error(const ranklog_run* run, char* buffer,
                                       size_t size) RANKLOG_NOEXCEPT;
 RANKLOG_API size_t ranklog_run_id(const ranklog_run* run, char* buffer,
                                   size_t size) RANKLOG_NOEXCEPT;
+// See Run::stop_requested(). False for a null run.
+RANKLOG_API bool ranklog_stop_requested(const ranklog_run* run) RANKLOG_NOEXCEPT;
+
 // See Run::Url() and Run::Handle().
 RANKLOG_API size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) RANKLOG_NOEXCEPT;
 RANKLOG_API size_t ranklog_handle(const ranklog_run* run, char* buffer,

@@ -16,11 +16,12 @@
 #error "Ranklog needs C++17: compile with -std=c++17 or later"
 #else
 
-#include "ranklog/run.h"       // IWYU pragma: export
-#include "ranklog/settings.h"  // IWYU pragma: export
-#include "ranklog/span.h"      // IWYU pragma: export
-#include "ranklog/value.h"     // IWYU pragma: export
-#include "ranklog/version.h"   // IWYU pragma: export
+#include "ranklog/histogram.h"  // IWYU pragma: export
+#include "ranklog/run.h"        // IWYU pragma: export
+#include "ranklog/settings.h"   // IWYU pragma: export
+#include "ranklog/span.h"       // IWYU pragma: export
+#include "ranklog/value.h"      // IWYU pragma: export
+#include "ranklog/version.h"    // IWYU pragma: export
 
 #endif
 

@@ -44,7 +44,8 @@ struct Stats {
   // logged.
   uint64_t lost_values = 0;
 
-  // Calls of Config(), Summary() and DefineMetric(), and metadata, not yet acknowledged.
+  // Calls of Config(), Summary(), DefineMetric(), MarkPreempting() and Alert(), and metadata, not
+  // yet acknowledged.
   uint64_t updates_pending = 0;
   uint64_t updates_refused = 0;  // such calls that returned false
   bool connected = false;        // a daemon answers, and rows do not wait for it for more than 3 s
@@ -121,6 +122,18 @@ class Upload {
   friend class Run;
   explicit Upload(ranklog_upload* upload) noexcept;
   std::shared_ptr<ranklog_upload> upload_;
+};
+
+enum class AlertLevel { kInfo, kWarn, kError };
+
+// A message to the people who watch the run.
+struct AlertOptions {
+  std::string title{};  // 1 to 64 characters of UTF-8, as at W&B
+  std::string text{};   // UTF-8; may be empty
+  AlertLevel level = AlertLevel::kInfo;
+  // Within this time after an alert, the tracker sends no other one with the same title. Not
+  // negative.
+  std::chrono::milliseconds wait{60'000};
 };
 
 // A fixed list of keys, checked and stored once. This is the cheapest way to log. Made by
@@ -298,6 +311,20 @@ class Run {
   // in a signal handler.
   bool MarkPreempting() noexcept;
 
+  // Sends a message to the people who watch the run: W&B sends it by e-mail or Slack, as each of
+  // them has chosen there. It is kept like a row until the tracker has it, and the run's end waits
+  // for it. If the tracker's answer is lost, the message is sent again; the tracker drops that one
+  // if it comes within `wait`.
+  //
+  // Any rank and thread may. An alert that all ranks send arrives once, because of `wait`. Under
+  // kMain, those of nodes without rank 0 stay on their node, like their rows. Never waits for the
+  // network. Takes locks, so not in a signal handler. This syntax needs C++20:
+  //
+  //   run.Alert({.title = "loss is NaN", .level = ranklog::AlertLevel::kError});
+  //
+  //   false  not accepted: a wrong title, text, level or wait; see stats().last_error
+  bool Alert(const AlertOptions& alert) noexcept;
+
   // Waits until all rows logged so far are durable, for at most `timeout`.
   FlushResult Flush(std::chrono::milliseconds timeout) noexcept;
 
@@ -323,6 +350,22 @@ class Run {
   // The run's page at its tracker. Empty until the daemon knows it, and for a run that stays on this
   // node. Costs about as much as stats().
   std::string Url() const noexcept;
+
+  // Whether a person asked on the run's page at its tracker that the run stops; once true, always
+  // true. Reads a flag in memory: never waits, costs a nanosecond, and any thread may call it at any
+  // time, also a signal handler. What the program does about it is its own decision:
+  //
+  //   if (run.stop_requested()) { SaveCheckpoint(); break; }
+  //
+  // The ranks of the run get to know it, each at its own time: the daemon learns of it by its next
+  // post, within 30 s, and tells the ranks at once. So let the ranks agree, for example by an
+  // all-reduce of this flag, before they leave the loop. Under kMain, ranks of nodes without rank 0
+  // learn of it only that way, because their daemon does not send the run. Nor does a rank learn of
+  // it before its first row, or after Finish(). A forked child that has not used the run has its
+  // parent's answer of the fork. Under kNode and kAll, it concerns only the run of that page.
+  //
+  // When a stopped run is continued, its tracker decides: W&B may still say that it was stopped.
+  bool stop_requested() const noexcept;
 
   // A text by which other processes write to this run: see Attach(). Some hundred bytes of
   // [A-Za-z0-9_.-]. It contains no secrets, stays the same for the whole run, and is valid on this
@@ -506,6 +549,17 @@ inline Upload Run::Save(const std::string& path, const std::string& name) noexce
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }
 
+inline bool Run::Alert(const AlertOptions& alert) noexcept {
+  ranklog_alert_options converted = RANKLOG_ALERT_OPTIONS_INIT;
+  converted.title = alert.title.data();
+  converted.title_bytes = alert.title.size();
+  converted.text = alert.text.data();
+  converted.text_bytes = alert.text.size();
+  converted.level = static_cast<int>(alert.level);
+  converted.wait_ms = alert.wait.count();
+  return ranklog_alert(run_, &converted);
+}
+
 inline bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noexcept {
   ranklog_metric_options converted = RANKLOG_METRIC_OPTIONS_INIT;
   converted.step_metric = options.step_metric.data();
@@ -579,6 +633,8 @@ inline std::string Run::Url() const noexcept {
   RANKLOG_TRY { return header::ReadText(run_, ranklog_url); }
   RANKLOG_CATCH_ALL { return std::string(); }  // no memory
 }
+
+inline bool Run::stop_requested() const noexcept { return ranklog_stop_requested(run_); }
 
 inline std::string Run::Handle() const noexcept {
   RANKLOG_TRY { return header::ReadText(run_, ranklog_handle); }

@@ -326,13 +326,12 @@ class ArtifactUpload : public ContentUpload {
     }
     Json contents = Json::object();
     for (const auto& [path, entry] : entries_) {
-      Json& to = contents[path] = {{"digest", entry.digest}};
-      if (!entry.ref.empty()) {
+      Json& to = contents[path] = {{"digest", entry.digest}, {"size", entry.bytes}};
+      if (entry.ref.empty()) {
+        to["birthArtifactID"] = entry.birth;
+      } else {
         to["ref"] = entry.ref;
-        continue;
       }
-      to["birthArtifactID"] = entry.birth;
-      to["size"] = entry.bytes;
     }
     manifest_ = ToJsonText({{"version", 1},
                             {"storagePolicy", "wandb-storage-policy-v1"},

@@ -1,6 +1,7 @@
 #include "service/deliver/wandb/config_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "service/aggregate/metric_table.h"
 #include "service/base/status_macros.h"
@@ -35,12 +36,11 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   }
   ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run.id, 0));
   aggregate::MetricTable table;
+  std::vector<model::StoredItem> singles;
   for (const model::StoredItem& stored : items) {
     if (stored.item.kind == model::Item::Kind::kMetric) table.Define(stored.item.metric);
+    if (stored.item.IsSingle()) singles.push_back(stored);
   }
-  std::vector<model::StoredItem> singles;
-  std::copy_if(items.begin(), items.end(), std::back_inserter(singles),
-               [](const model::StoredItem& stored) { return stored.item.IsSingle(); });
   std::vector<std::string> keys;
   for (const auto& shape : shapes) keys.insert(keys.end(), shape.begin(), shape.end());
   items_ = items.empty() ? 0 : items.back().id;

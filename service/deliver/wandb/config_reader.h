@@ -25,7 +25,7 @@ class ConfigReader {
     model::Json metadata;                          // of the run's program and node; null: none
     std::vector<aggregate::SummaryValue> summary;  // the values that ranks set
     bool preempting = false;                       // see aggregate::IsPreempting()
-    std::vector<model::StoredItem> singles;        // Item::IsSingle(), in the order of their ids
+    std::vector<model::StoredItem> singles;        // see Item::IsSingle(); ids ascending
   };
   // Nullopt if nothing has changed since the last call that returned a config. `expand_globs` as in
   // MetricList().

@@ -29,29 +29,31 @@ std::string Digest(absl::string_view text) {
 }
 
 model::Json ToJson(const Cursor& cursor) {
-  return {{"storage_id", cursor.storage_id},
-          {"entity", cursor.entity},
-          {"project", cursor.project},
-          {"run_id", cursor.run_id},
-          {"display_name", cursor.display_name},
-          {"base_offset", cursor.base_offset},
-          {"cut_rows", cursor.cut_rows},
-          {"cut_updates", cursor.cut_updates},
-          {"cut_clock", cursor.cut_clock},
-          {"continued", cursor.continued},
-          {"continued_us", cursor.continued_us},
-          {"replays_through", cursor.replays_through},
-          {"replayed_rows", cursor.replayed_rows},
-          {"samples", cursor.samples},
-          {"events_offset", cursor.events_offset},
-          {"cut_samples", cursor.cut_samples},
-          {"runtime_before_us", cursor.runtime_before_us},
-          {"summary_before", cursor.summary_before},
-          {"sent_texts", cursor.sent_texts},
-          {"sent_config", cursor.sent_config},
-          {"sent_files", cursor.sent_files},
-          {"content", cursor.content},
-          {"unannounced_files", cursor.unannounced_files}};
+  model::Json json = {{"storage_id", cursor.storage_id},
+                      {"entity", cursor.entity},
+                      {"project", cursor.project},
+                      {"run_id", cursor.run_id},
+                      {"display_name", cursor.display_name},
+                      {"base_offset", cursor.base_offset},
+                      {"cut_rows", cursor.cut_rows},
+                      {"cut_updates", cursor.cut_updates},
+                      {"cut_clock", cursor.cut_clock},
+                      {"continued", cursor.continued},
+                      {"continued_us", cursor.continued_us},
+                      {"replays_through", cursor.replays_through},
+                      {"replayed_rows", cursor.replayed_rows},
+                      {"samples", cursor.samples},
+                      {"events_offset", cursor.events_offset},
+                      {"cut_samples", cursor.cut_samples},
+                      {"runtime_before_us", cursor.runtime_before_us},
+                      {"summary_before", cursor.summary_before},
+                      {"sent_texts", cursor.sent_texts},
+                      {"sent_config", cursor.sent_config},
+                      {"sent_files", cursor.sent_files},
+                      {"content", cursor.content},
+                      {"unannounced_files", cursor.unannounced_files}};
+  if (cursor.alerts > 0) json["alerts"] = cursor.alerts;
+  return json;
 }
 
 Cursor CursorFrom(const model::Json& json) {
@@ -84,6 +86,7 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.samples = static_cast<uint64_t>(IntegerOf(json, "samples"));
   cursor.events_offset = IntegerOf(json, "events_offset");
   cursor.cut_samples = static_cast<uint64_t>(IntegerOf(json, "cut_samples"));
+  cursor.alerts = IntegerOf(json, "alerts");
   cursor.runtime_before_us = IntegerOf(json, "runtime_before_us");
   const auto before = json.find("summary_before");
   if (before != json.end() && before->is_object()) cursor.summary_before = *before;

@@ -40,6 +40,8 @@ struct Cursor {
   uint64_t cut_samples =
       0;  // samples after the delivered ones that may have been sent, as cut_rows
 
+  int64_t alerts = 0;  // id of the last alert item that was sent or refused
+
   // What other programs left when this store took over the run.
   int64_t runtime_before_us = 0;
   model::Json summary_before = nullptr;  // an object, or null

@@ -71,6 +71,14 @@ constexpr char kRunFiles[] =
     "[String!]!) { createRunFiles(input: {entityName: $entity, projectName: $project, runName: "
     "$run, files: $files}) { runID uploadHeaders files { name uploadUrl } } }";
 
+// The official client's operation.
+constexpr char kAlert[] =
+    "mutation NotifyScriptableRunAlert($entityName: String!, $projectName: String!, $runName: "
+    "String!, $title: String!, $text: String!, $severity: AlertSeverity = INFO, $waitDuration: "
+    "Duration) { notifyScriptableRunAlert(input: {entityName: $entityName, projectName: "
+    "$projectName, runName: $runName, title: $title, text: $text, severity: $severity, "
+    "waitDuration: $waitDuration}) { success } }";
+
 constexpr char kViewer[] = "query Viewer { viewer { id entity username } }";
 
 constexpr char kFeatures[] =
@@ -341,6 +349,26 @@ absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body) {
   }
   uploads.headers = HeadersIn(made, {"uploadHeaders"});
   return uploads;
+}
+
+std::string AlertBody(const AlertRequest& alert) {
+  return GraphqlBody(kAlert, "NotifyScriptableRunAlert",
+                     {{"entityName", alert.entity},
+                      {"projectName", alert.project},
+                      {"runName", alert.run_id},
+                      {"title", alert.title},
+                      {"text", alert.text},
+                      {"severity", alert.level},
+                      {"waitDuration", alert.wait_ms}});
+}
+
+absl::Status ParseAlert(absl::string_view body) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the alert"));
+  if (At(answer, {"data", "notifyScriptableRunAlert", "success"}) == json(true)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError("the server reports no success for the alert");
 }
 
 std::string ViewerBody() { return GraphqlBody(kViewer, "Viewer", Json::object()); }

@@ -120,6 +120,21 @@ std::string RunFilesBody(const std::string& entity, const std::string& project,
 // Parses an answer with code 200. Errors as in ParseHistory(), without kNotFound.
 absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body);
 
+// Sends an alert to the people who watch the run. `level`: INFO, WARN or ERROR.
+struct AlertRequest {
+  std::string entity;
+  std::string project;
+  std::string run_id;
+  std::string title;
+  std::string text;
+  std::string level;
+  int64_t wait_ms = 0;  // the server drops another alert with this title within this time
+};
+std::string AlertBody(const AlertRequest& alert);
+// Parses an answer with code 200.
+//   kFailedPrecondition  the server has not sent the alert; the message has its reasons
+absl::Status ParseAlert(absl::string_view body);
+
 // Asks for the account of the key. ParseViewer() returns its name; empty: the server does not know
 // the key.
 std::string ViewerBody();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/deliver/bounded_json.h"
 #include "service/deliver/retry.h"
@@ -39,6 +40,13 @@ absl::Status CheckAnswer(const HttpResponse& answer) {
   if (text.empty() || text[0] == '<') return absl::UnavailableError(Explain(answer));
   return absl::UnavailableError(
       absl::StrCat("HTTP ", answer.code, " with a body that is not a JSON object: ", text));
+}
+
+bool SaysStop(const HttpResponse& answer) {
+  if (!absl::StrContains(answer.body, "\"stopped\"")) return false;
+  const json body = ParseBoundedJson(answer.body, kMaxAnswerValues);
+  const auto stopped = body.is_object() ? body.find("stopped") : body.end();
+  return stopped != body.end() && *stopped == json(true);
 }
 
 json ParseServerJson(absl::string_view line) {

@@ -18,6 +18,9 @@ namespace ranklog::deliver::wandb {
 //                 exceeds the limits of bounded_json.h; the message describes it
 absl::Status CheckAnswer(const HttpResponse& answer);
 
+// Whether the answer to a post of the file stream says that a person asked the run to stop.
+bool SaysStop(const HttpResponse& answer);
+
 // Parses a line, a config or a summary within the limits of bounded_json.h. The bare words NaN,
 // Infinity and -Infinity are allowed and become strings. Returns a discarded value for anything
 // else.

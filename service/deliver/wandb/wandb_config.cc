@@ -1,6 +1,7 @@
 // The part of WandbDelivery that describes the run to the server: its texts, its config, and the
 // facts of its program and node.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,7 +37,8 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   }
   if (!config->has_value()) return absl::OkStatus();
   preempting_ = (*config)->preempting;
-  SetContent((*config)->singles);
+  singles_ = std::move((*config)->singles);
+  SetContent(singles_);
   metadata_ = std::move((*config)->metadata);
   if (metadata_.is_object()) metadata_["writerId"] = WriterId();
   model::Json libraries = nullptr;
@@ -190,7 +192,13 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
 void WandbDelivery::SettleItems() {
   if (cursor_.continued || !config_.IsSent() || summary_changed_ || hold_summary_) return;
   delivery_.delivered_items =
-      std::max(delivery_.delivered_items, ContentSentThrough(config_reader_.items()));
+      std::max(delivery_.delivered_items, SettledOf(config_reader_.items()));
+}
+
+int64_t WandbDelivery::SettledOf(int64_t items) const {
+  const model::StoredItem* const alert = NextAlert();
+  items = ContentSentThrough(items);
+  return alert == nullptr ? items : std::min(items, alert->id - 1);
 }
 
 absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,

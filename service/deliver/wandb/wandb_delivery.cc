@@ -21,8 +21,8 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 }  // namespace
 
 bool IsOfRow(const model::DeadLetter& letter) {
-  for (const char* const other :
-       {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter, kArtifactLetter}) {
+  for (const char* const other : {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter,
+                                  kArtifactLetter, kAlertLetter}) {
     if (absl::StartsWith(letter.answer, other)) return false;
   }
   return true;
@@ -60,6 +60,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
       return AskStanding(now);
     }
   }
+  if (const auto wait = SendAlert(now)) return *wait;
   if (history_.next() < delivery_.delivered_rows) return Scan(reader);
   return Stream(reader, now, draining);
 }

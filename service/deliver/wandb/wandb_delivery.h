@@ -42,6 +42,7 @@ inline constexpr char kSummaryLetter[] = "summary: ";
 inline constexpr char kSamplesLetter[] = "system metrics: ";
 inline constexpr char kFileLetter[] = "file ";
 inline constexpr char kArtifactLetter[] = "artifact ";
+inline constexpr char kAlertLetter[] = "alert: ";
 bool IsOfRow(const model::DeadLetter& letter);
 
 // A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
@@ -88,6 +89,7 @@ class WandbDelivery : public TrackerDelivery {
   bool HasCursor() const override { return IsCreated() || !cursor_.sent_config.empty(); }
   model::Json CursorJson() const override { return ToJson(cursor_); }
   std::string PageUrl() const override;
+  bool IsStopRequested() const override { return stop_requested_; }
   bool IsPrepared() const override { return !lines_.content.empty(); }
   // Each of these makes at most one exchange, and returns the time to wait.
   absl::Duration AskFeatures(absl::Time now);
@@ -116,9 +118,17 @@ class WandbDelivery : public TrackerDelivery {
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   void SettleItems();
+  // The last of the items up to `items` before which nothing must still be sent.
+  int64_t SettledOf(int64_t items) const;
   RunClock Clock() const {
     return RunClock(run_, config_reader_.streams(), cursor_.runtime_before_us);
   }
+
+  // Defined in wandb_alerts.cc.
+  // The next alert to send; null: none.
+  const model::StoredItem* NextAlert() const;
+  // Sends it. Nullopt: there is none.
+  absl::optional<absl::Duration> SendAlert(absl::Time now);
 
   // Defined in wandb_samples.cc.
   bool HasSamples() const {
@@ -232,7 +242,8 @@ class WandbDelivery : public TrackerDelivery {
   SentConfig config_;
   model::Json config_document_;
   model::Json metadata_ = nullptr;
-  uint32_t clock_attempt_ = 0;  // the clock knows the attempts up to this one
+  std::vector<model::StoredItem> singles_;  // alerts, artifacts and files, ids ascending
+  uint32_t clock_attempt_ = 0;              // the clock knows the attempts up to this one
   // What the last request for an upsert contained, for the cursor.
   std::map<std::string, std::string> upserted_texts_;
   std::string upserted_config_;
@@ -278,6 +289,7 @@ class WandbDelivery : public TrackerDelivery {
   // Summary.
   bool summary_changed_ = false;
   bool preempting_ = false;
+  bool stop_requested_ = false;  // by the last answer to a post, unless that was the run's end
   // Until the cut is delivered: a post with rows and the summary was refused. The cause is not
   // known yet: the summary, a row, or the size.
   bool hold_summary_ = false;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/file_stream.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
@@ -64,8 +65,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreRead
   if (run_.rows == delivery_.delivered_rows) {
     if (const auto wait = SendContent(ended(), now)) return *wait;
     if (!ended()) return options_.poll_interval;
+    stop_requested_ = false;
     delivery_.complete = true;  // the other store sends the end, and set config and summary
-    delivery_.delivered_items = std::max(delivery_.delivered_items, run_.last_item);
+    delivery_.delivered_items = std::max(delivery_.delivered_items, SettledOf(run_.last_item));
     delivery_.last_error.clear();
     return absl::InfiniteDuration();
   }
@@ -229,6 +231,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
     if (lines_.content.size() > kKeptLines) lines_ = {};
     return Failed(outcome, "post to the file stream", answer, now);
   }
+  stop_requested_ = !last && SaysStop(*answer);
   if (with_summary) sent_summary_ = std::move(summary);
   if (!hold_summary_ && !alone) summary_changed_ = false;
   if (rows > 0 || with_summary || with_samples) last_data_ = now;

@@ -44,6 +44,19 @@ TEST(NoticesTest, StepReportsUrlAndReason) {
   EXPECT_TRUE(DeliveryNotices(step)[1].over());
 }
 
+TEST(NoticesTest, StepReportsARequestedStop) {
+  deliver::StepResult step;
+  step.delivery.kind = "wandb";
+  EXPECT_THAT(DeliveryNotices(step), SizeIs(2));
+  step.stop = true;
+  const auto notices = DeliveryNotices(step);
+  ASSERT_THAT(notices, SizeIs(3));
+  EXPECT_EQ(notices[0].key(), "stop");
+  EXPECT_EQ(notices[0].text(), "the run was asked to stop on its web page");
+  EXPECT_EQ(notices[0].severity(), v1::Notice::INFO);
+  EXPECT_FALSE(notices[0].over());
+}
+
 TEST(NoticesTest, StepReportsDeliveredRows) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";

@@ -46,6 +46,17 @@ TEST_F(ConfigReaderTest, ReturnsValuesOfTheSummary) {
   EXPECT_EQ(config->summary[0].key, "best");
 }
 
+TEST_F(ConfigReaderTest, ReturnsAllSingleItems) {
+  stored_.Apply(model::Item::Kind::kAlert, {{"title", "one"}});
+  stored_.Apply(model::Item::Kind::kConfig, {{"lr", 0.1}});
+  ASSERT_THAT(Read()->singles, SizeIs(1));
+  stored_.Apply(model::Item::Kind::kAlert, {{"title", "two"}});
+  const absl::optional<ConfigReader::Config> config = Read();
+  ASSERT_TRUE(config.has_value());
+  ASSERT_THAT(config->singles, SizeIs(2));
+  EXPECT_EQ(config->singles[1].item.object["title"], "two");
+}
+
 TEST_F(ConfigReaderTest, ExpandsGlobsByRunShapes) {
   model::MetricDefinition metric;
   metric.name = "lo*";

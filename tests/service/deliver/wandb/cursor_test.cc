@@ -22,6 +22,7 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
                         .samples = 13,
                         .events_offset = 14,
                         .cut_samples = 15,
+                        .alerts = 17,
                         .runtime_before_us = 16,
                         .summary_before = {{"best", 1}},
                         .sent_texts = {{"name", "a1"}},
@@ -40,6 +41,7 @@ TEST(CursorTest, SurvivesJsonRoundTrip) {
   EXPECT_EQ(back.samples, 13u);
   EXPECT_EQ(back.cut_clock, place.cut_clock);
   EXPECT_EQ(back.cut_samples, 15u);
+  EXPECT_EQ(back.alerts, 17);
   EXPECT_EQ(back.summary_before, model::Json({{"best", 1}}));
   EXPECT_EQ(back.sent_config.at("lr"), "b2");
   EXPECT_EQ(back.sent_files.at("config.yaml"), "c3");

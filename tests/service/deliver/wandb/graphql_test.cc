@@ -273,6 +273,35 @@ TEST(StandingTest, WithoutTheRunOrItsLinesIsNoState) {
   }
 }
 
+TEST(AlertTest, HasTheVariablesOfTheOfficialClient) {
+  const json body = json::parse(AlertBody({.entity = "e",
+                                           .project = "p",
+                                           .run_id = "r",
+                                           .title = "t",
+                                           .text = "x",
+                                           .level = "WARN",
+                                           .wait_ms = 60000}));
+  EXPECT_EQ(body["operationName"], "NotifyScriptableRunAlert");
+  EXPECT_EQ(body["variables"], json({{"entityName", "e"},
+                                     {"projectName", "p"},
+                                     {"runName", "r"},
+                                     {"title", "t"},
+                                     {"text", "x"},
+                                     {"severity", "WARN"},
+                                     {"waitDuration", 60000}}));
+}
+
+TEST(AlertTest, OnlySuccessCounts) {
+  EXPECT_OK(ParseAlert(R"({"data":{"notifyScriptableRunAlert":{"success":true}}})"));
+  for (const char* const other :
+       {"{}", R"({"data":{"notifyScriptableRunAlert":{"success":false}}})",
+        R"({"data":{"notifyScriptableRunAlert":null}})"}) {
+    EXPECT_THAT(ParseAlert(other), StatusIs(absl::StatusCode::kFailedPrecondition)) << other;
+  }
+  EXPECT_THAT(ParseAlert(R"({"errors":[{"message":"no such run"}],"data":null})"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no such run")));
+}
+
 TEST(StateTest, IsTheServersNameForIt) {
   EXPECT_THAT(ParseState(R"({"data":{"project":{"run":{"state":"crashed"}}}})"),
               IsOkAndHolds("crashed"));
