@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kReadPiece = 32 << 20;                     // takes some 60 ms
 constexpr absl::Duration kPiece = absl::Milliseconds(100);  // of an upload, between posts
 constexpr size_t kMostOfAnswer = 64 << 20;                  // of 10,000 addresses of parts
-constexpr absl::Duration kFirstWait = absl::Seconds(2);
-constexpr absl::Duration kLongestWait = absl::Minutes(1);
+constexpr absl::Duration kFirstContentWait = absl::Seconds(2);
+constexpr absl::Duration kLongestContentWait = absl::Minutes(1);
 // The same request is tried so often, with fresh addresses, before its content is set apart.
 constexpr int kMostRefusals = 3;
 
@@ -99,7 +99,7 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
       const absl::optional<absl::StatusOr<HttpResponse>> answer = exchange_->Continue(kPiece);
       if (!answer.has_value()) return absl::ZeroDuration();
       exchange_.reset();
-      if (absl::IsCancelled(answer->status())) return kFirstWait;  // by our own Stop()
+      if (absl::IsCancelled(answer->status())) return kFirstContentWait;  // by our own Stop()
       const Outcome outcome = Classify(*answer);
       if (outcome != Outcome::kAccepted) {
         return ContentFailed(Explain(*answer), outcome != Outcome::kLater, now);
@@ -131,8 +131,8 @@ absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused
     return absl::ZeroDuration();
   }
   delivery_.last_error = what;
-  content_not_before_ =
-      now + std::min(kFirstWait * (1 << std::min(content_failures_++, 10)), kLongestWait);
+  content_not_before_ = now + std::min(kFirstContentWait * (1 << std::min(content_failures_++, 10)),
+                                       kLongestContentWait);
   return absl::ZeroDuration();
 }
 
