@@ -46,6 +46,8 @@ void AddFile(const StagedFile& file, v1::Object* entry) {
 std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::string> paths) {
   v1::Object* const artifact = item.mutable_artifact();
   Add(artifact, "id", Text(absl::StrCat(RandomName(), RandomName(), RandomName())));
+  // The program may change its directory before they are copied.
+  for (std::string& path : paths) path = Absolute(path);
   v1::Value step;
   step.set_integer(std::max<int64_t>(open_step(), 0));
   Add(artifact, "step", std::move(step));
@@ -72,8 +74,8 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
   });
 }
 
-std::shared_ptr<Upload> RunState::StageRunFile(std::string path, std::string name) {
-  return Stage([this, path = std::move(path), name = std::move(name)](
+std::shared_ptr<Upload> RunState::StageRunFile(const std::string& path, std::string name) {
+  return Stage([this, path = Absolute(path), name = std::move(name)](
                    const v1::ContentPlace& place,
                    std::vector<std::string>* staged) -> absl::StatusOr<v1::Item> {
     absl::StatusOr<StagedFile> file = StageFile(place, path, Advance());

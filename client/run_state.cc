@@ -297,6 +297,8 @@ void RunState::ForgetParent() {
   is_forked_ = true;
   attention_.fetch_and(~kFactsAreDue);  // the facts are those of the parent
   facts_state_ = Facts::kDone;
+  staging_ = 0;  // the copies are the parent's
+  staging_cancelled_ = false;
   delivery_ = Delivery::kNotAwaited;
   for (auto& rows : lost_without_ring_) rows = 0;
   lost_items_ = 0;

@@ -59,7 +59,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // directories whose files are meant.
   std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
   // A file of the run. `name`: its path among the files of the run.
-  std::shared_ptr<Upload> StageRunFile(std::string path, std::string name);
+  std::shared_ptr<Upload> StageRunFile(const std::string& path, std::string name);
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.

@@ -120,6 +120,12 @@ void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name) {
   unlink(absl::StrCat(place.dir(), "/", name).c_str());
 }
 
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  return error || path.empty() ? path : absolute.string();
+}
+
 absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path) {
   std::error_code error;
   std::vector<FileToStage> files;

@@ -32,6 +32,9 @@ absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::s
                                      const std::function<bool(uint64_t copied)>& goes_on);
 void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name);
 
+// The path from the root, for the process's current directory. The path itself if that is unknown.
+std::string Absolute(const std::string& path);
+
 // A file for an upload, with its name there.
 struct FileToStage {
   std::string path;

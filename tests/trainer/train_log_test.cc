@@ -28,8 +28,8 @@ class TrainLogTest : public ::testing::Test {
  protected:
   void SetUp() override { node_.Start(); }
 
-  // Trains for 10 steps as the run "logged".
-  void Train(const std::vector<std::string>& more) const {
+  // Trains for 10 steps as the run "logged", unless the options give it another id.
+  void Train(const std::vector<std::string>& more, bool own_id = false) const {
     ChildProcess::Options options;
     options.environment = {
         {"RANKLOG_ADDRESS", node_.address()}, {"RANKLOG_SPOOL_DIR", node_.spool_dir()},
@@ -40,6 +40,7 @@ class TrainLogTest : public ::testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     const Finished done = RunToEnd(command, options);
     ASSERT_EQ(done.code, 0) << done.output;
+    if (own_id) return;
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("logged"); }));
   }
   // The metrics of each row, by step.
@@ -94,6 +95,23 @@ TEST_F(TrainLogTest, HistogramsAreInTheRowsOfTheirSteps) {
     EXPECT_EQ(metrics.count("train/loss"), 1u) << step;
   }
   EXPECT_EQ(rows.at(5).count("gradients/h.3.mlp.c_proj.bias"), 1u);
+}
+
+TEST_F(TrainLogTest, CheckpointsAreArtifacts) {
+  TempDir dir;
+  Train({"--log-checkpoints", "--ckpt-every", "5", "--keep", "1", "--save-dir", dir.path(),
+         "--experiment-name", "my first"},
+        /*own_id=*/true);
+  const Finished listed =
+      RunToEnd({RANKLOG_CLI, "artifacts", "latest", "--json", "--state-dir", node_.state_dir()});
+  const auto artifacts = nlohmann::json::parse(listed.output);
+  ASSERT_EQ(artifacts.size(), 2u) << listed.output;
+  EXPECT_EQ(artifacts[0]["name"], "my_first");
+  EXPECT_EQ(artifacts[0]["type"], "model");
+  EXPECT_EQ(artifacts[0]["aliases"], nlohmann::json({"latest", "step-5"}));
+  EXPECT_EQ(artifacts[1]["step"], 10);
+  EXPECT_EQ(artifacts[1]["state"], "local");
+  EXPECT_GT(artifacts[1]["bytes"], 1'000'000);
 }
 
 TEST_F(TrainLogTest, LogEveryKeepsTheLastStep) {

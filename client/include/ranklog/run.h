@@ -295,8 +295,9 @@ class Run {
   // space of copies does (reflinks); others need free space for them, and a twentieth of the file
   // system stays free. The daemon sends the copies and removes them then; `local` runs keep them.
   // Equal content is not sent again: a version with the files of an earlier one is that version.
-  // Finish() waits until all uploads are staged, as long as their copies advance. A refused upload
-  // counts in updates_refused.
+  // Finish() and the destructor wait until all uploads are staged, as long as their copies advance. A
+  // refused upload counts in updates_refused. A forked child does not see the end of its parent's
+  // uploads.
   //
   //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
   //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
