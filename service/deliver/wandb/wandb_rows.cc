@@ -231,7 +231,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
     if (lines_.content.size() > kKeptLines) lines_ = {};
     return Failed(outcome, "post to the file stream", answer, now);
   }
-  stop_requested_ = !last && SaysStop(*answer);
+  stop_requested_ = !last && answer.ok() && SaysStop(*answer);
   if (with_summary) sent_summary_ = std::move(summary);
   if (!hold_summary_ && !alone) summary_changed_ = false;
   if (rows > 0 || with_summary || with_samples) last_data_ = now;
