@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "trainer/base/rank_error.h"
 #include "trainer/base/stop_signal.h"
+#include "trainer/data/batch.h"
 #include "trainer/data/sampler.h"
 #include "trainer/model/autocast.h"
 #include "trainer/model/histograms.h"
@@ -28,26 +29,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kValidationWindows = 32;  // of all ranks; about 0.02 nats of noise, 2 steps' time
-
-struct Batch {
-  at::Tensor inputs;   // (batch, time), int64
-  at::Tensor targets;  // (batch, time), int64: the input's next tokens
-};
-
-// The given windows, on `device`. A window has `seq_len` tokens and begins at window * seq_len.
-Batch MakeBatch(const Tokens& text, const std::vector<size_t>& windows, int64_t seq_len,
-                c10::Device device) {
-  // Pinned, so that the copy to a GPU does not wait for the GPU.
-  at::Tensor tokens = at::empty({static_cast<int64_t>(windows.size()), seq_len + 1},
-                                at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
-  int64_t* out = tokens.data_ptr<int64_t>();
-  for (const size_t window : windows) {
-    text.Copy(window * seq_len, seq_len + 1, out);
-    out += seq_len + 1;
-  }
-  tokens = tokens.to(device, /*non_blocking=*/true);
-  return {tokens.slice(1, 0, seq_len), tokens.slice(1, 1, seq_len + 1)};
-}
 
 // The mean loss of the forward pass, in the precision of the options.
 at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
