@@ -130,9 +130,6 @@ plant(tracker_delivery.cc retry_after_ignored
 plant(live_run.cc new_beginning_unseen
   "if (BeganAnew(stream, streams)) continue;"
   "if (!@BUG@ && BeganAnew(stream, streams)) continue;")
-plant(store_attach.cc stamps_by_the_clock
-  "std::max(now_us, last_end)"
-  "@BUG@ ? now_us : std::max(now_us, last_end)")
 plant(store_attach.cc attempts_by_wall_clock
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
                      kBeganLater,"
