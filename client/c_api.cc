@@ -1,8 +1,8 @@
 // The functions of ranklog/c.h on runs. Those on settings are in settings/c_settings.cc.
 //
 // A ranklog_run is a RunState, a ranklog_key a std::string, a ranklog_row a RowShape, and a
-// ranklog_upload a std::shared_ptr<Upload>: each
-// function casts, stops exceptions, and calls the function that does the work.
+// ranklog_upload a std::shared_ptr<Upload>: each function casts, stops exceptions, and calls the
+// function that does the work.
 
 #include <algorithm>
 #include <chrono>
@@ -295,7 +295,9 @@ ranklog_upload* ranklog_log_artifact(ranklog_run* run, const ranklog_artifact* a
     const absl::Status status = ranklog::internal::ToProto(given, item.mutable_artifact());
     if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
     std::vector<std::string> paths;
-    for (size_t i = 0; i < given.path_count; ++i) paths.emplace_back(given.paths[i]);
+    for (size_t i = 0; i < given.path_count; ++i) {
+      paths.emplace_back(given.paths[i] == nullptr ? "" : given.paths[i]);
+    }
     return state->StageArtifact(std::move(item), std::move(paths));
   });
 }

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/base/keys.h"
 #include "client/base/short_name.h"
 #include "client/run_state.h"
 #include "client/staged_files.h"
@@ -58,10 +60,19 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
     for (v1::Field& field : *item.mutable_artifact()->mutable_fields()) {
       if (field.key() == "entries") entries = field.mutable_value();
     }
+    std::set<std::string> names;
+    for (const v1::Value& reference : entries->list().values()) {
+      names.insert(reference.object().fields(0).value().text());  // its path
+    }
     for (const std::string& path : paths) {
       absl::StatusOr<std::vector<FileToStage>> files = FilesIn(path);
       if (!files.ok()) return files.status();
       for (const FileToStage& from : *files) {
+        // The daemon could not read an item with another text.
+        if (!IsUtf8(from.name)) return absl::InvalidArgumentError("a file's name is not UTF-8");
+        if (!names.insert(from.name).second) {
+          return absl::InvalidArgumentError(absl::StrCat("two of its files are named ", from.name));
+        }
         absl::StatusOr<StagedFile> file = StageFile(place, from.path, Advance());
         if (!file.ok()) return file.status();
         staged->push_back(file->name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "client/base/fields.h"
@@ -189,12 +190,16 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
     if (!status.ok()) return status;
   }
   v1::List* const entries = AddField("entries", object)->mutable_list();
+  std::set<std::string_view> names;
   for (size_t i = 0; i < artifact.reference_count; ++i) {
     const std::string_view url = TextOrEmpty(artifact.references[i]);
     const size_t slash = url.rfind('/');
     const bool is_url = url.find("://") != std::string_view::npos && slash + 1 < url.size();
     if (!is_url || !IsUtf8(url)) {
       return absl::InvalidArgumentError("a reference must be a URL with a name at its end");
+    }
+    if (!names.insert(url.substr(slash + 1)).second) {
+      return absl::InvalidArgumentError("two references have the same name at their ends");
     }
     v1::Object* const entry = entries->add_values()->mutable_object();
     AddField("path", entry)->set_text(std::string(url.substr(slash + 1)));

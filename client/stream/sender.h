@@ -1,4 +1,4 @@
-// The library's only background thread. On a timer, it sends the contents of the rings and frees
+// The library's background thread; uploads have another one (stager.h). On a timer, it sends the contents of the rings and frees
 // what is durable.
 //
 // Between its ticks no call of ours is inside gRPC, so that a fork can shut gRPC down first (see

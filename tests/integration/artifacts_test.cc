@@ -123,5 +123,28 @@ TEST_F(ArtifactsTest, WhatIsNotThereIsRefused) {
   EXPECT_TRUE(fs::is_empty(node_.state_dir() + "/content"));
 }
 
+// Such a name would be unreadable for the daemon, and end the rank's stream.
+TEST_F(ArtifactsTest, NameThatIsNoUtf8IsRefusedAndTheRestArrives) {
+  node_.Start();
+  std::ofstream(path_ + "/caf\xe9.bin") << "x";
+  StartRank("finish", path_);
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_THAT(rank_->Output(), HasSubstr("refused: a file's name is not UTF-8"));
+  ASSERT_TRUE(server_.WaitFor(
+      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  EXPECT_THAT(server_.run("job").history, SizeIs(1));
+  EXPECT_EQ(server_.run("job").files.at("notes/today.txt"), "hello");
+}
+
+TEST_F(ArtifactsTest, TwoFilesOfOneNameAreRefused) {
+  node_.Start();
+  fs::create_directories(path_ + "/other");
+  std::ofstream(path_ + "/other/model.bin") << "y";
+  StartRank("finish", path_ + "/model.bin:" + path_ + "/other/model.bin");
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_THAT(rank_->Output(), HasSubstr("refused: two of its files are named model.bin"));
+}
+
 }  // namespace
 }  // namespace ranklog::testing

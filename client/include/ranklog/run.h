@@ -47,7 +47,7 @@ struct Stats {
   // Calls of Config(), Summary(), DefineMetric(), MarkPreempting() and Alert(), and metadata, not
   // yet acknowledged.
   uint64_t updates_pending = 0;
-  uint64_t updates_refused = 0;  // such calls that returned false
+  uint64_t updates_refused = 0;  // such calls that returned false, and refused uploads
   bool connected = false;        // a daemon answers, and rows do not wait for it for more than 3 s
   // The reason why a row was last refused or a value was left out, why no daemon answers, or what is
   // wrong with this start.

@@ -8,15 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/json_members.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
-std::string TextOf(const model::Json& alert, const char* key, const char* absent) {
-  const auto found = alert.find(key);
-  return found != alert.end() && found->is_string() ? found->get<std::string>() : absent;
-}
+constexpr absl::Duration kAgain = absl::Minutes(1);  // while the server fails with alerts alone
 
 }  // namespace
 
@@ -30,25 +28,31 @@ const model::StoredItem* WandbDelivery::NextAlert() const {
 
 absl::optional<absl::Duration> WandbDelivery::SendAlert(absl::Time now) {
   const model::StoredItem* const next = NextAlert();
-  if (next == nullptr) return absl::nullopt;
+  const bool rows_wait = run_.rows > delivery_.delivered_rows || !ended();
+  if (next == nullptr || (rows_wait && now < alerts_not_before_)) return absl::nullopt;
   const model::Json& alert = next->item.object;
-  const auto wait = alert.find("wait_ms");
-  const absl::StatusOr<HttpResponse> answer = Post(
-      Endpoint::kGraphql,
-      AlertBody({.entity = cursor_.entity,
-                 .project = cursor_.project,
-                 .run_id = cursor_.run_id,
-                 .title = TextOf(alert, "title", ""),
-                 .text = TextOf(alert, "text", ""),
-                 .level = TextOf(alert, "level", "INFO"),
-                 .wait_ms = wait != alert.end() && wait->is_number_integer() ? wait->get<int64_t>()
-                                                                             : int64_t{0}}));
+  const std::string level = TextOf(alert, "level");
+  const absl::StatusOr<HttpResponse> answer =
+      Post(Endpoint::kGraphql, AlertBody({.entity = cursor_.entity,
+                                          .project = cursor_.project,
+                                          .run_id = cursor_.run_id,
+                                          .title = TextOf(alert, "title"),
+                                          .text = TextOf(alert, "text"),
+                                          .level = level.empty() ? "INFO" : level,
+                                          .wait_ms = IntegerOf(alert, "wait_ms")}));
   const Outcome outcome = Classify(answer);
   std::string refusal;
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+  if (outcome != Outcome::kAccepted) {
+    // Nothing that concerns alerts alone may hold up the rows: the server has none, does not allow
+    // them, or fails with them.
+    if (ConcernsServer(answer) || (outcome == Outcome::kLater && !rows_wait)) {
+      return Failed(outcome, "send an alert", answer, now);
+    }
+    if (outcome == Outcome::kLater) {
+      alerts_not_before_ = now + kAgain;
+      return absl::ZeroDuration();
+    }
     refusal = Explain(answer);
-  } else if (outcome != Outcome::kAccepted) {
-    return Failed(outcome, "send an alert", answer, now);
   } else if (const absl::Status sent = ParseAlert(answer->body); !sent.ok()) {
     refusal = std::string(sent.message());
   }

@@ -80,10 +80,7 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
       const absl::StatusOr<HttpResponse> answer =
           Post(Endpoint::kGraphql, upload_->Query(), kMostOfAnswer);
       const Outcome outcome = Classify(answer);
-      // These concern every request, also the rows. Other failures are of this query.
-      const bool of_server = !answer.ok() || answer->code == HttpResponse::kUnauthorized ||
-                             (outcome == Outcome::kLater && answer->code != 500);
-      if (of_server) {
+      if (ConcernsServer(answer)) {
         return Failed(outcome, absl::StrCat("send ", upload_->Name()), answer, now);
       }
       OnSuccess();

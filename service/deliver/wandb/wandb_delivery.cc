@@ -122,6 +122,11 @@ absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t 
   return absl::OkStatus();
 }
 
+bool WandbDelivery::ConcernsServer(const absl::StatusOr<HttpResponse>& answer) {
+  return !answer.ok() || answer->code == HttpResponse::kUnauthorized ||
+         (Classify(answer) == Outcome::kLater && answer->code != 500);
+}
+
 absl::StatusOr<HttpResponse> WandbDelivery::Post(Endpoint endpoint, std::string body,
                                                  size_t max_answer) {
   const bool stream = endpoint == Endpoint::kFileStream;

@@ -198,6 +198,9 @@ class WandbDelivery : public TrackerDelivery {
 
   // kUnavailable: also if a program other than the server answered.
   enum class Endpoint { kGraphql, kFileStream };
+  // Whether an answer that is not accepted concerns every request, also the rows. Other failures are
+  // of the one query.
+  static bool ConcernsServer(const absl::StatusOr<HttpResponse>& answer);
   absl::StatusOr<HttpResponse> Post(Endpoint endpoint, std::string body,
                                     size_t max_answer = HttpRequest().max_answer);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
@@ -276,6 +279,9 @@ class WandbDelivery : public TrackerDelivery {
   int file_failures_ = 0;       // in a row, while the run is live
   int failures_at_end_ = 0;
   absl::Time files_not_before_ = absl::InfinitePast();
+
+  // Alerts.
+  absl::Time alerts_not_before_ = absl::InfinitePast();
 
   // Artifacts and files.
   const std::string content_dir_;

@@ -81,10 +81,9 @@ absl::Duration WandbDelivery::AskForUploads(const std::vector<RunFile>& files, b
   const absl::StatusOr<HttpResponse> answer = Post(
       Endpoint::kGraphql, RunFilesBody(cursor_.entity, cursor_.project, cursor_.run_id, names));
   const Outcome outcome = Classify(answer);
-  // These concern every request, also the rows. Other failures are of this query.
-  const bool of_server = !answer.ok() || answer->code == HttpResponse::kUnauthorized ||
-                         (outcome == Outcome::kLater && answer->code != 500);
-  if (of_server) return Failed(outcome, "ask where to upload the run's files", answer, now);
+  if (ConcernsServer(answer)) {
+    return Failed(outcome, "ask where to upload the run's files", answer, now);
+  }
   OnSuccess();
   absl::StatusOr<UploadUrls> urls = outcome == Outcome::kAccepted
                                         ? ParseRunFiles(answer->body)

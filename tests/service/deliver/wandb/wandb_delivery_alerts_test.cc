@@ -120,6 +120,33 @@ TEST_F(WandbDeliveryAlertsTest, ServerThatFailsGetsItLater) {
 }
 
 // The cursor is stored after the answer: an alert that nobody gets is worse than two.
+TEST_F(WandbDeliveryAlertsTest, ServerThatForbidsThemHoldsUpNoRow) {
+  server_.Inject(
+      {.on = FakeWandb::Fault::On::kGraphql, .times = 1000, .code = 403, .operation = kOperation});
+  Alert("one");
+  stored_.Append(2);
+  End();
+  EXPECT_THAT(server_.run("r").history, SizeIs(2));
+  EXPECT_TRUE(server_.run("r").complete);
+  ASSERT_THAT(letters_, SizeIs(1));
+  EXPECT_THAT(letters_[0].answer, HasSubstr("HTTP 403"));
+}
+
+TEST_F(WandbDeliveryAlertsTest, ServerThatFailsWithThemHoldsUpNoRow) {
+  server_.Inject(
+      {.on = FakeWandb::Fault::On::kGraphql, .times = 2, .code = 500, .operation = kOperation});
+  Alert("one");
+  stored_.Append(2);
+  Deliver();
+  EXPECT_THAT(server_.run("r").history, SizeIs(2));
+  EXPECT_THAT(Titles(), IsEmpty());
+  EXPECT_EQ(stored_delivery_.delivered_items, 0);
+  End();
+  EXPECT_THAT(Titles(), ElementsAre("one"));
+  EXPECT_TRUE(server_.run("r").complete);
+  EXPECT_THAT(letters_, IsEmpty());
+}
+
 TEST_F(WandbDeliveryAlertsTest, LostAnswerRepeatsIt) {
   server_.Inject(
       {.on = FakeWandb::Fault::On::kGraphql, .code = 0, .act = true, .operation = kOperation});

@@ -201,6 +201,40 @@ TEST_F(WandbDeliveryContentTest, NewestFileOfAPathArrives) {
   EXPECT_EQ(run.uploaded.count("notes/a.txt"), 1u);
 }
 
+// An upload that takes long is made between the posts of rows.
+TEST_F(WandbDeliveryContentTest, RowsArriveDuringAnUpload) {
+  stored_.Append(1);
+  Deliver();
+  server_.Inject({.on = FakeWandb::Fault::On::kStorage,
+                  .times = 1,
+                  .code = 503,
+                  .delay = absl::Seconds(5)});
+  LogArtifact("id1", {Stage("a", "one")});
+  const auto step = [&] {
+    now_ += absl::Seconds(20);  // rows and the config are due
+    stored_delivery_ = delivery_->Step(stored_.reader(), now_, /*draining=*/false).delivery;
+  };
+  const auto has_address = [&] {
+    const auto requests = server_.requests();
+    return std::any_of(requests.begin(), requests.end(), [](const auto& request) {
+      return request.operation == "CreateArtifactFiles";
+    });
+  };
+  for (int i = 0; i < 100 && !has_address(); ++i) step();
+  ASSERT_TRUE(has_address());
+  step();  // begins the upload
+  stored_.Append(1);
+  for (int i = 0; i < 10 && server_.run("r").history.size() < 2; ++i) step();
+  EXPECT_THAT(server_.run("r").history, SizeIs(2));
+  const auto requests = server_.requests();
+  EXPECT_TRUE(std::any_of(requests.begin(), requests.end(), [](const auto& request) {
+    return request.code == 0;  // no answer yet
+  })) << "the upload was over before the row was sent";
+  End();
+  EXPECT_EQ(Artifacts()[0]["committed"], true);
+  EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
+}
+
 TEST_F(WandbDeliveryContentTest, RowsOfALiveRunDoNotWait) {
   stored_.Append(1);
   Deliver();
