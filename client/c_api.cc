@@ -273,6 +273,33 @@ bool ranklog_mark_preempting(ranklog_run* run) noexcept {
   });
 }
 
+bool ranklog_capture_console(ranklog_run* run) noexcept {
+  if (run == nullptr) return false;
+  const Uncancelled uncancelled;
+  try {
+    return StateOf(run)->CaptureConsole();
+  } catch (...) {
+    return StateOf(run)->RefuseItem("no memory");
+  }
+}
+
+bool ranklog_log_console(ranklog_run* run, const ranklog_console_line* lines,
+                         size_t count) noexcept {
+  if (run != nullptr && lines == nullptr && count > 0) {
+    return StateOf(run)->RefuseItem("no memory");
+  }
+  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
+    for (size_t i = 0; i < count; ++i) {
+      ranklog::v1::ConsoleLine* const line = item->mutable_console()->add_line();
+      line->set_number(lines[i].number);
+      line->set_time_us(lines[i].time_us);
+      line->set_error(lines[i].error);
+      line->set_text(std::string(View(lines[i].text, lines[i].text_bytes)));
+    }
+    return absl::OkStatus();
+  });
+}
+
 bool ranklog_alert(ranklog_run* run, const ranklog_alert_options* options) noexcept {
   return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
     return ranklog::internal::ToProto(OptionsOf(options), item->mutable_alert());

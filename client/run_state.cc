@@ -113,6 +113,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   run->BeginFacts();
   // This thread will probably log, and the daemon must know of a rank that does not.
   run->FindWriter();
+  if (!maker) run->AnnounceToConsole();
   return run;
 }
 

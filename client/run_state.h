@@ -23,6 +23,7 @@
 #include "client/base/event.h"
 #include "client/base/process.h"
 #include "client/base/stderr_lines.h"
+#include "client/console_capture.h"
 #include "client/facts/metadata.h"
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
@@ -60,6 +61,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
   // A file of the run. `name`: its path among the files of the run.
   std::shared_ptr<Upload> StageRunFile(const std::string& path, std::string name);
+  // Defined in run_console.cc.
+  bool CaptureConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.
@@ -128,6 +131,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // Waits for the uploads of earlier calls, as long as their copies advance: one that does not for
   // `patience` is given up.
   void AwaitStaging(std::chrono::milliseconds patience);
+  // Tells `ranklog exec`, if it started this process, to log the console to this run.
+  void AnnounceToConsole();
+  void StopConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
   // The process writes to the run of another process: its end says nothing about the run.
   bool IsGuest() const { return is_forked_ || is_attached_; }
 
@@ -238,6 +244,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<std::chrono::steady_clock::duration> staging_advanced_{};  // when, since its epoch
   std::atomic<bool> staging_cancelled_ = false;
   Event staging_ended_;
+
+  bool announced_ = false;  // `ranklog exec` logs the console; set by Create()
+  ConsoleCapture* capture_ ABSL_GUARDED_BY(StateMutex()) = nullptr;
 
   // Rows refused while no ring could count them, by reason. See MoveLossesToRing().
   std::atomic<uint64_t> lost_without_ring_[std::size(kLossReasons)] = {};

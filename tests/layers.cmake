@@ -44,7 +44,8 @@ set(allow_service/cli/output service/cli/output ${allow_service/query})
 set(allow_service/cli/node service/cli/node service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
     service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
-set(allow_service/cli service/cli service/pipeline/job_end ${allow_service/cli/doctor})
+set(allow_service/cli/console service/cli/console service/base)  # and ranklog/run.h, as any program that logs
+set(allow_service/cli service/cli service/cli/console service/pipeline/job_end ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)
@@ -67,7 +68,7 @@ set(folders proto client client/base client/settings client/facts client/launch 
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate
     service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
-    service/cli service/cli/output service/cli/node service/cli/doctor)
+    service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
 
 # Sets `result` to the folder or subfolder that holds `path`; empty if none does.
 function(layer_of path result)

@@ -48,11 +48,12 @@ struct Launch {
   const char* program;
   char* const* arguments;
   char* const* environment;
-  int input;
-  int output;
+  const int* descriptors;  // become 0, 1, ...; each is above kLowest
+  unsigned count;
   char* stack_top;  // for the second child
   int error = 0;    // errno of the call that failed
 };
+constexpr int kLowest = 16;  // above the numbers that the program gets
 
 // The entries that getdents64(2) returns.
 struct DirectoryEntry {
@@ -67,15 +68,15 @@ struct DirectoryEntry {
 // as with vfork(). The page tables of a trainer are not copied, and its fork handlers do not run.
 // They make only plain system calls.
 
-// Closes all descriptors except the standard three. The child has its own descriptor table.
-__attribute__((no_sanitize("address", "undefined", "thread"))) void CloseOthers() {
-  if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0) return;
+// Closes all descriptors from `from` on. The child has its own descriptor table.
+__attribute__((no_sanitize("address", "undefined", "thread"))) void CloseFrom(unsigned from) {
+  if (syscall(SYS_close_range, from, ~0U, 0U) == 0) return;
   // A kernel before 5.9, or a container that refuses system calls that it does not know.
-  syscall(SYS_close, 3);  // so that one descriptor is free
+  syscall(SYS_close, from);  // so that one descriptor is free
   const long list =
       syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (list < 0) {
-    for (long fd = 3; fd < kMostDescriptors; ++fd) syscall(SYS_close, fd);
+    for (long fd = from; fd < kMostDescriptors; ++fd) syscall(SYS_close, fd);
     return;
   }
   alignas(DirectoryEntry) char entries[4096];
@@ -88,13 +89,14 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void CloseOthers(
       long fd = 0;
       const char* digit = entry->name;
       while (*digit >= '0' && *digit <= '9') fd = fd * 10 + (*digit++ - '0');
-      if (fd > 2 && fd != list) syscall(SYS_close, fd);  // "." and ".." are 0
+      if (fd >= static_cast<long>(from) && fd != list)
+        syscall(SYS_close, fd);  // "." and ".." are 0
     }
   }
   syscall(SYS_close, list);
 }
 
-__attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(void* argument) {
+__attribute__((no_sanitize("address", "undefined", "thread"))) int RunProgram(void* argument) {
   auto* const launch = static_cast<Launch*>(argument);
   struct {
     void (*handler)(int);
@@ -107,10 +109,10 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(voi
   }
   const unsigned long no_signals = 0;
   syscall(SYS_setsid);
-  syscall(SYS_dup3, launch->input, 0, 0);
-  syscall(SYS_dup3, launch->output, 1, 0);
-  syscall(SYS_dup3, launch->output, 2, 0);
-  CloseOthers();
+  for (unsigned i = 0; i < launch->count; ++i) {
+    syscall(SYS_dup3, launch->descriptors[i], i, 0);
+  }
+  CloseFrom(launch->count);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, nullptr, sizeof no_signals);
   syscall(SYS_execve, launch->program, launch->arguments, launch->environment);
   launch->error = errno;
@@ -120,7 +122,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(voi
 
 __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(void* argument) {
   auto* const launch = static_cast<Launch*>(argument);
-  if (clone(RunDaemon, launch->stack_top, CLONE_VM | CLONE_VFORK, launch) < 0) {
+  if (clone(RunProgram, launch->stack_top, CLONE_VM | CLONE_VFORK, launch) < 0) {
     launch->error = errno;
   }
   syscall(SYS_exit, 0);
@@ -164,10 +166,18 @@ bool IsSecret(const Settings& settings, const std::string& variable) {
          std::any_of(settings.destinations.begin(), settings.destinations.end(), of);
 }
 
-std::vector<std::string> DaemonEnvironment(const Settings& settings,
-                                           const std::string& former_state_dir) {
-  std::vector<std::string> variables = {kStartedByRank};
-  if (!former_state_dir.empty()) variables.push_back(kFormerStateDir + former_state_dir);
+void AddPath(std::vector<std::string>* directories) {
+  const char* path = getenv("PATH");
+  if (path == nullptr) return;
+  for (absl::string_view directory : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+    directories->emplace_back(directory.data(), directory.size());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ProgramEnvironment(const Settings& settings) {
+  std::vector<std::string> variables;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const absl::string_view text(*variable);
     const bool inherited =
@@ -178,16 +188,6 @@ std::vector<std::string> DaemonEnvironment(const Settings& settings,
   }
   return variables;
 }
-
-void AddPath(std::vector<std::string>* directories) {
-  const char* path = getenv("PATH");
-  if (path == nullptr) return;
-  for (absl::string_view directory : absl::StrSplit(path, ':', absl::SkipEmpty())) {
-    directories->emplace_back(directory.data(), directory.size());
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketLocation& place) {
   const std::string path = absl::StrCat(place.dir.path, "/", v1::kStartLockFile);
@@ -206,8 +206,12 @@ StartLock::~StartLock() {
 }
 
 std::string FindDaemon(const std::string& daemon) {
-  if (!daemon.empty()) return daemon;
+  return daemon.empty() ? FindProgram(kProgram) : daemon;
+}
+
+std::string FindProgram(const std::string& name, const std::string& beside) {
   std::vector<std::string> directories;
+  if (beside.find('/') != std::string::npos) directories.push_back(Directory(beside));
   char program[4096];
   const ssize_t size = readlink("/proc/self/exe", program, sizeof program);
   if (size > 0) directories.push_back(Directory(std::string(program, static_cast<size_t>(size))));
@@ -218,7 +222,7 @@ std::string FindDaemon(const std::string& daemon) {
   }
   AddPath(&directories);
   for (const std::string& directory : directories) {
-    std::string candidate = directory + "/" + kProgram;
+    std::string candidate = directory + "/" + name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
@@ -252,29 +256,43 @@ absl::Status StartDaemon(const std::string& program, const SocketLocation& place
   if (!settings.spool_dir.empty()) {
     arguments.insert(arguments.end(), {"--spool-dir", settings.spool_dir});
   }
-  const std::vector<char*> argument_pointers = Pointers(&arguments);
-  std::vector<std::string> variables = DaemonEnvironment(settings, former_state_dir);
-  const std::vector<char*> variable_pointers = Pointers(&variables);
-
+  std::vector<std::string> variables = ProgramEnvironment(settings);
+  variables.push_back(kStartedByRank);
+  if (!former_state_dir.empty()) variables.push_back(kFormerStateDir + former_state_dir);
   const std::string log = LogPath(place);
   const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
   const int output = OpenOwnFile(log, O_WRONLY | O_APPEND).value_or(input);
+  const absl::Status status =
+      StartProgram(std::move(arguments), std::move(variables), {input, output, output});
+  if (output != input && output >= 0) close(output);
+  if (input >= 0) close(input);
+  return status;
+}
+
+absl::Status StartProgram(std::vector<std::string> arguments, std::vector<std::string> variables,
+                          const std::vector<int>& descriptors) {
+  const std::vector<char*> argument_pointers = Pointers(&arguments);
+  const std::vector<char*> variable_pointers = Pointers(&variables);
+  std::vector<int> high;
+  for (const int fd : descriptors) high.push_back(fcntl(fd, F_DUPFD_CLOEXEC, kLowest));
   std::vector<char> stacks(2 * kStackBytes);
   const auto top = [&](size_t bytes) {
     return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(stacks.data() + bytes) &
                                    ~uintptr_t{15});
   };
-  Launch launch = {program.c_str(), argument_pointers.data(), variable_pointers.data(), input,
-                   output,          top(kStackBytes)};
+  Launch launch = {
+      arguments[0].c_str(), argument_pointers.data(),           variable_pointers.data(),
+      high.data(),          static_cast<unsigned>(high.size()), top(kStackBytes)};
   // Exit signal 0: no SIGCHLD, and a trainer that waits for any child does not see this one.
   const pid_t child = clone(RunParent, top(2 * kStackBytes), CLONE_VM | CLONE_VFORK, &launch);
   if (child < 0) launch.error = errno;
   if (child > 0) waitpid(child, nullptr, __WCLONE);
-  if (output != input && output >= 0) close(output);
-  if (input >= 0) close(input);
+  for (const int fd : high) {
+    if (fd >= 0) close(fd);
+  }
   if (launch.error == 0) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("cannot start ", program, ": ", strerror(launch.error)));
+      absl::StrCat("cannot start ", arguments[0], ": ", strerror(launch.error)));
 }
 
 }  // namespace ranklog::internal

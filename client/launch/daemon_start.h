@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,6 +35,17 @@ class StartLock {
 // program, beside this library, in the bin directory next to the library, or in PATH. Empty if
 // there is none.
 std::string FindDaemon(const std::string& daemon);
+// The first program of this name in these places; before them beside the program `beside`, if that
+// is a path.
+std::string FindProgram(const std::string& name, const std::string& beside = "");
+// The variables that a program of ours inherits: without secrets, preloaded libraries, and what a
+// service manager told this process.
+std::vector<std::string> ProgramEnvironment(const Settings& settings);
+// Starts `arguments[0]`, a path, in a session of its own. It gets `descriptors` as 0, 1, ..., and
+// inherits nothing else but the directory: no other descriptor, signal state or ignored signal. It is
+// not our child, so nobody has to wait for it.
+absl::Status StartProgram(std::vector<std::string> arguments, std::vector<std::string> variables,
+                          const std::vector<int>& descriptors);
 
 // Starts `program` with the state and spool directories of `settings`, in a session of its own. It
 // does not inherit our descriptors, signal state, output or preloaded libraries. Its output goes to

@@ -46,6 +46,9 @@ struct RunArgument {
   absl::StatusOr<model::Run> Find(const Globals& globals, storage::StoreReader& reader) const;
 };
 
+// Runs the command of `ranklog exec`, and returns its exit code, or ends by its signal.
+int ExecMain(const std::vector<std::string>& command);
+
 // Each adds its subcommand to `program`.
 void AddStatus(Program& program);
 void AddRuns(Program& program);
@@ -55,6 +58,8 @@ void AddExport(Program& program);
 void AddSync(Program& program);
 void AddVerify(Program& program);
 void AddArtifacts(Program& program);
+void AddExec(Program& program);
+void AddLogs(Program& program);
 void AddDead(Program& program);
 void AddRemove(Program& program);
 void AddPrune(Program& program);

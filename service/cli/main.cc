@@ -1,10 +1,14 @@
 // ranklog: shows what ranklogd stores, and exports or delivers it.
 
+#include <string.h>
+
 #include <string>
+#include <vector>
 
 #include "service/base/standard_descriptors.h"
 #include "service/cli/command.h"
 #include "service/cli/command_line.h"
+#include "service/cli/console/reader_main.h"
 
 namespace {
 
@@ -18,6 +22,8 @@ Examples:
   ranklog runs
   ranklog show latest
   ranklog tail latest
+  ranklog exec -- ./train
+  ranklog logs latest
   ranklog export latest --format csv --output run.csv
   ranklog sync
   ranklog verify latest
@@ -40,6 +46,16 @@ std::string CheckAddress(const std::string& text) {
 
 int main(int argc, char** argv) {
   ranklog::OpenStandardDescriptors();
+  if (argc > 1 && strcmp(argv[1], ranklog::cli::kConsoleReader) == 0) {
+    return ranklog::cli::ConsoleReaderMain(argc, argv);
+  }
+  // Not by the parser: all words are the command's, also those that look like options.
+  if (argc > 2 && strcmp(argv[1], "exec") == 0) {
+    const int first = strcmp(argv[2], "--") == 0 ? 3 : 2;
+    if (first < argc && (first == 3 || argv[2][0] != '-')) {
+      return ranklog::cli::ExecMain(std::vector<std::string>(argv + first, argv + argc));
+    }
+  }
   ranklog::cli::Globals globals;
   ranklog::cli::Program program(kTexts, globals);
   program.options().Add(
@@ -60,6 +76,8 @@ int main(int argc, char** argv) {
   ranklog::cli::AddSync(program);
   ranklog::cli::AddVerify(program);
   ranklog::cli::AddArtifacts(program);
+  ranklog::cli::AddExec(program);
+  ranklog::cli::AddLogs(program);
   ranklog::cli::AddDead(program);
   ranklog::cli::AddRemove(program);
   ranklog::cli::AddPrune(program);

@@ -267,6 +267,15 @@ absl::StatusOr<model::Item> ToItem(const v1::Item& item) {
       return Single(model::Item::Kind::kArtifact, item.artifact(), std::move(converted));
     case v1::Item::kRunFile:
       return Single(model::Item::Kind::kRunFile, item.run_file(), std::move(converted));
+    case v1::Item::kConsole:
+      converted.kind = model::Item::Kind::kConsole;
+      for (const v1::ConsoleLine& line : item.console().line()) {
+        converted.console.push_back({.number = line.number(),
+                                     .time_us = line.time_us(),
+                                     .error = line.error(),
+                                     .text = line.text()});
+      }
+      return converted;
     case v1::Item::kPreempting:
       converted.kind = model::Item::Kind::kPreempting;
       converted.object = model::Json::object();

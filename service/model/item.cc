@@ -45,7 +45,7 @@ std::vector<std::string> Item::StagedFiles() const {
 
 bool Item::Absorb(const Item& later) {
   if (kind != later.kind || (kind == Kind::kMetric && metric != later.metric)) return false;
-  if (IsSingle()) return false;
+  if (IsSingle() || kind == Kind::kConsole) return false;
   for (const auto& [key, value] : later.object.items()) {
     object[key] = value;
     Set(called_us_of, key, called_us, later.CalledAt(key));

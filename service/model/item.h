@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "service/model/console_line.h"
 #include "service/model/ordered_object.h"
 
 namespace ranklog::model {
@@ -38,6 +39,7 @@ struct Item {
   // kMetadata: facts of the process, which belong neither to the config nor to the summary.
   // kPreempting: no content. The process said that it is about to be preempted.
   // kAlert, kArtifact, kRunFile: proto/items.md describes their members. Never merged.
+  // kConsole: never merged, and not stored as an item: its lines have their own table.
   enum class Kind {
     kUnreadable = 0,
     kConfig = 1,
@@ -47,7 +49,8 @@ struct Item {
     kPreempting = 5,
     kAlert = 6,
     kArtifact = 7,
-    kRunFile = 8
+    kRunFile = 8,
+    kConsole = 100  // never in the store, so its number is free
   };
 
   uint64_t seq = 0;        // of the last merged item
@@ -60,7 +63,8 @@ struct Item {
   // `before_steps` has the keys for which another step applies.
   int64_t before_step = std::numeric_limits<int64_t>::max();
   std::map<std::string, int64_t> before_steps{};
-  MetricDefinition metric{};  // kMetric
+  MetricDefinition metric{};           // kMetric
+  std::vector<ConsoleLine> console{};  // kConsole
   // When the call was made, in microseconds since the boot of the rank's node; 0: unknown. Of two
   // values of a key that ranks of one boot set, the one of the later call counts, although the other
   // may arrive later. `called_us_of` has the keys for which another time applies.

@@ -264,7 +264,25 @@ CREATE TABLE hardware(
 ) STRICT;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
+// Version 4: what programs of the ranks printed.
+constexpr char kVersion4[] = R"sql(
+CREATE TABLE console(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  stream INTEGER NOT NULL,
+  line INTEGER NOT NULL,
+  time_us INTEGER NOT NULL,
+  error INTEGER NOT NULL,
+  text BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX console_by_number ON console(run, rank, number);
+CREATE UNIQUE INDEX console_by_line ON console(stream, line);
+CREATE INDEX console_by_change ON console(run, rank);
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 // Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"

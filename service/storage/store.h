@@ -281,6 +281,8 @@ class Store {
 
   absl::StatusOr<Known*> Find(Owner owner, int64_t id);
   absl::Status AppendItem(int64_t run, int64_t stream, model::Item item);
+  // Defined in store_console.cc.
+  absl::Status AppendConsole(int64_t run, int64_t stream, const model::Item& item);
   // An earlier item whose keys a later one sets again. `document` has its other keys; empty: none.
   struct ReplacedItem {
     int64_t id;

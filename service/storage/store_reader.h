@@ -40,6 +40,12 @@ struct Queue {
   int64_t oldest_us = 0;  // Unix time at which its oldest row was logged; 0: unknown
 };
 
+// The numbers of the lines that are kept of a rank: [from, end).
+struct ConsoleExtent {
+  uint64_t from = 0;
+  uint64_t end = 0;
+};
+
 // Reads. Each call sees what was committed when the call began. Any call may detect damage and
 // return kDataLoss.
 class StoreReader {
@@ -88,6 +94,16 @@ class StoreReader {
   // The names of the staged files in all artifacts and files of runs; true: a delivery still needs it,
   // or the run stays on this node.
   absl::StatusOr<std::map<std::string, bool>> StagedFiles();
+
+  // The lines that programs of a run's rank printed, from number `from` on, at most `most`.
+  absl::StatusOr<std::vector<model::StoredConsoleLine>> ConsoleLines(int64_t run, uint32_t rank,
+                                                                     uint64_t from, size_t most);
+  // Those that were added or changed after the change `after_id`, ids ascending.
+  absl::StatusOr<std::vector<model::StoredConsoleLine>> ConsoleChanges(int64_t run, uint32_t rank,
+                                                                       int64_t after_id,
+                                                                       size_t most);
+  // The ranks of the run of which lines are kept.
+  absl::StatusOr<std::map<uint32_t, ConsoleExtent>> ConsoleRanks(int64_t run);
 
   // The run's samples from number `from` on, at most `most`.
   absl::StatusOr<std::vector<model::Sample>> Samples(int64_t run, uint64_t from, size_t most);

@@ -41,6 +41,8 @@ constexpr Leavings kLeavings[] = {
      "DELETE FROM sample_shape WHERE id = ?1", false},
     {"SELECT length(data), id FROM hardware WHERE id = ?1 LIMIT ?2",
      "DELETE FROM hardware WHERE id = ?1", false},
+    {"SELECT length(text), id FROM console WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM console WHERE id = ?1", false},
     {"SELECT length(content), id FROM dead_letter WHERE run = ?1 LIMIT ?2",
      "DELETE FROM dead_letter WHERE id = ?1", false},
     {"SELECT length(keys), stream, shape FROM removed_stream "

@@ -98,7 +98,11 @@ absl::StatusOr<uint64_t> Store::AppendItems(int64_t stream, absl::Span<const mod
     for (auto& [key, step] : placed.before_steps) step = std::max(step, begun_step + 1);
     if (fresh.empty() || !fresh.back().Absorb(placed)) fresh.push_back(std::move(placed));
   }
-  for (model::Item& item : fresh) RETURN_IF_ERROR(AppendItem(run, stream, std::move(item)));
+  for (model::Item& item : fresh) {
+    RETURN_IF_ERROR(item.kind == model::Item::Kind::kConsole
+                        ? AppendConsole(run, stream, item)
+                        : AppendItem(run, stream, std::move(item)));
+  }
   if (last == durable) return durable;
   RETURN_IF_ERROR(
       Write("UPDATE stream SET durable_item = ?2, lost_items = lost_items + ?3 WHERE id = ?1",

@@ -83,5 +83,4 @@ ALL = [
         ),
         "facts of Python and of the processor; Ranklog's of the rank and the user",
     ),
-    Difference("whole", ("console/*", "files/output.log*"), "Ranklog does not record the terminal"),
 ]

@@ -143,7 +143,11 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("files")) LogFiles(run, call);
   if (call.contains("preempt")) run.MarkPreempting();
   if (call.contains("alert")) Alert(run, call["alert"]);
-  if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());
+  if (call.contains("print")) {
+    static const bool captured = run.CaptureConsole();  // at the first one, as the SDK does at init
+    if (!captured) std::fputs("the console is not captured\n", stderr);
+    std::puts(call["print"].get<std::string>().c_str());
+  }
   if (call.contains("pause")) {
     std::this_thread::sleep_for(std::chrono::duration<double>(call["pause"].get<double>()));
   }

@@ -334,6 +334,21 @@ typedef struct ranklog_alert_options {
 RANKLOG_API bool ranklog_alert(ranklog_run* run,
                                const ranklog_alert_options* options) RANKLOG_NOEXCEPT;
 
+// See ConsoleLine.
+typedef struct ranklog_console_line {
+  uint64_t number;
+  int64_t time_us;
+  bool error;
+  const char* text;
+  size_t text_bytes;
+} ranklog_console_line;
+
+// See Run::CaptureConsole() and Run::LogConsole().
+//   false  not accepted; see ranklog_last_error()
+RANKLOG_API bool ranklog_capture_console(ranklog_run* run) RANKLOG_NOEXCEPT;
+RANKLOG_API bool ranklog_log_console(ranklog_run* run, const ranklog_console_line* lines,
+                                     size_t count) RANKLOG_NOEXCEPT;
+
 // See MetricOptions. Begin with RANKLOG_METRIC_OPTIONS_INIT, and set members after that.
 typedef struct ranklog_metric_options {
   size_t size;              // of this struct: later versions may add members

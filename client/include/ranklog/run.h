@@ -166,6 +166,14 @@ static_assert(sizeof(HandleValue) == sizeof(ranklog_key_value) &&
                   offsetof(HandleValue, value) == offsetof(ranklog_key_value, value),
               "a list of HandleValue is passed as a list of ranklog_key_value");
 
+// A line of a console. A later line of the same number, in the same process and thread, replaces it.
+struct ConsoleLine {
+  std::uint64_t number = 0;  // grows from line to line; numbers may be left out
+  std::int64_t time_us = 0;  // Unix time of its first character, in microseconds
+  bool error = false;        // to stderr
+  std::string text;          // UTF-8, without the end of the line
+};
+
 // One rank's handle to its run. Movable.
 //
 // The destructor works like Finish(), but does not wait: the rows are in the spool, and the daemon
@@ -325,6 +333,20 @@ class Run {
   //
   //   false  not accepted: a wrong title, text, level or wait; see stats().last_error
   bool Alert(const AlertOptions& alert) noexcept;
+
+  // From now on, logs what this process and its children print to stdout and stderr as the console of
+  // the run, until Finish() or the destructor: `ranklog logs RUN --rank N` shows it, and W&B's page that
+  // of the run's first rank. The output itself does not change: it goes where it went, in the same order,
+  // and where it was a terminal the program sees one. If stdout and stderr are the same file, all of it
+  // counts as stdout.
+  //
+  // Starts a small process, `ranklog`, which reads what is printed from a pipe. It outlives this
+  // process, so that the last words before a crash or a SIGKILL are there. If it dies itself, the
+  // output goes on without it. Under `ranklog exec`, which logs the console already, this does nothing.
+  //   false  not accepted, for example because `ranklog` is not installed; see stats().last_error
+  bool CaptureConsole() noexcept;
+  // Logs lines of the console that the program has read itself.
+  bool LogConsole(Span<const ConsoleLine> lines) noexcept;
 
   // Waits until all rows logged so far are durable, for at most `timeout`.
   FlushResult Flush(std::chrono::milliseconds timeout) noexcept;
@@ -549,6 +571,20 @@ inline Upload Run::Save(const std::string& path, const std::string& name) noexce
 }
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }
+
+inline bool Run::CaptureConsole() noexcept { return ranklog_capture_console(run_); }
+
+inline bool Run::LogConsole(Span<const ConsoleLine> lines) noexcept {
+  RANKLOG_TRY {
+    std::vector<ranklog_console_line> converted;
+    for (const ConsoleLine& line : lines) {
+      converted.push_back(
+          {line.number, line.time_us, line.error, line.text.data(), line.text.size()});
+    }
+    return ranklog_log_console(run_, converted.data(), converted.size());
+  }
+  RANKLOG_CATCH_ALL { return false; }
+}
 
 inline bool Run::Alert(const AlertOptions& alert) noexcept {
   ranklog_alert_options converted = RANKLOG_ALERT_OPTIONS_INIT;

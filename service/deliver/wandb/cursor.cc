@@ -45,6 +45,10 @@ model::Json ToJson(const Cursor& cursor) {
                       {"samples", cursor.samples},
                       {"events_offset", cursor.events_offset},
                       {"cut_samples", cursor.cut_samples},
+                      {"console_change", cursor.console_change},
+                      {"console_end", cursor.console_end},
+                      {"console_from", cursor.console_from},
+                      {"console_offset", cursor.console_offset},
                       {"runtime_before_us", cursor.runtime_before_us},
                       {"summary_before", cursor.summary_before},
                       {"sent_texts", cursor.sent_texts},
@@ -86,6 +90,10 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.samples = static_cast<uint64_t>(IntegerOf(json, "samples"));
   cursor.events_offset = IntegerOf(json, "events_offset");
   cursor.cut_samples = static_cast<uint64_t>(IntegerOf(json, "cut_samples"));
+  cursor.console_change = IntegerOf(json, "console_change");
+  cursor.console_end = static_cast<uint64_t>(IntegerOf(json, "console_end"));
+  cursor.console_from = static_cast<uint64_t>(IntegerOf(json, "console_from"));
+  cursor.console_offset = IntegerOf(json, "console_offset");
   cursor.alerts = IntegerOf(json, "alerts");
   cursor.runtime_before_us = IntegerOf(json, "runtime_before_us");
   const auto before = json.find("summary_before");

@@ -40,6 +40,12 @@ struct Cursor {
   uint64_t cut_samples =
       0;  // samples after the delivered ones that may have been sent, as cut_rows
 
+  // The console: line n, from console_from on, is line console_offset + n at the server.
+  int64_t console_change = 0;  // the server has, or has refused, all changes up to this one
+  uint64_t console_end = 0;    // lines before it may have been sent
+  uint64_t console_from = 0;
+  int64_t console_offset = 0;
+
   int64_t alerts = 0;  // id of the last alert item that was sent or refused
 
   // What other programs left when this store took over the run.

@@ -29,7 +29,8 @@ std::string StreamBody(const StreamPost& post) {
     absl::StrAppend(&body, "{\"offset\":", offset, ",\"content\":[");
   };
   body += '{';
-  if (!post.history.empty() || !post.events.empty() || post.summary.has_value()) {
+  if (!post.history.empty() || !post.events.empty() || !post.console.empty() ||
+      post.summary.has_value()) {
     begin("files");
     body += '{';
     if (!post.history.empty()) {
@@ -39,6 +40,11 @@ std::string StreamBody(const StreamPost& post) {
     if (!post.events.empty()) {
       begin_file("wandb-events.jsonl", post.events_offset);
       AppendStrings(post.events, &body);
+      body += "]}";
+    }
+    if (!post.console.empty()) {
+      begin_file("output.log", post.console_offset);
+      AppendStrings(post.console, &body);
       body += "]}";
     }
     if (post.summary.has_value()) {

@@ -296,6 +296,7 @@ absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
                      " of the run, and our lines could overwrite others; is this a "
                      "W&B server?"));
   }
+  standing.console = WholeNumber(At(run, {"logLineCount"})).value_or(0);
   AddNewest(run, &standing);
   standing.config = ParseServerJson(TextAt(run, {"config"}));
   standing.has_notes = !TextAt(run, {"notes"}).empty();

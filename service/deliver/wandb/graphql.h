@@ -83,6 +83,7 @@ struct ServerRunState {
   bool started = false;  // a program has begun it
   int64_t lines = 0;     // of the history
   int64_t events = 0;    // lines of system metrics
+  int64_t console = 0;   // lines of output.log
   // `_timestamp` of the summary or of the last line, whichever is later, in microseconds.
   absl::optional<int64_t> newest_us{};
   int64_t last_step = -1;  // the larger `_step` of these two; -1: neither has one

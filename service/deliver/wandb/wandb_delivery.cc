@@ -22,7 +22,7 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 
 bool IsOfRow(const model::DeadLetter& letter) {
   for (const char* const other : {kConfigLetter, kSummaryLetter, kSamplesLetter, kFileLetter,
-                                  kArtifactLetter, kAlertLetter}) {
+                                  kArtifactLetter, kAlertLetter, kConsoleLetter}) {
     if (absl::StartsWith(letter.answer, other)) return false;
   }
   return true;
@@ -78,6 +78,7 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
       outcome == Outcome::kAccepted ? ParseFeatures(answer->body) : std::set<std::string>();
   gzip_ = options_.gzip && features.count("FILESTREAM_GZIP") > 0;
   globs_ = features.count("EXPAND_DEFINED_METRIC_GLOBS") > 0;
+  structured_console_ = features.count("STRUCTURED_CONSOLE_LOGS") > 0;
   features_known_ = true;
   OnSuccess();
   return absl::ZeroDuration();

@@ -43,6 +43,7 @@ inline constexpr char kSamplesLetter[] = "system metrics: ";
 inline constexpr char kFileLetter[] = "file ";
 inline constexpr char kArtifactLetter[] = "artifact ";
 inline constexpr char kAlertLetter[] = "alert: ";
+inline constexpr char kConsoleLetter[] = "console: ";
 bool IsOfRow(const model::DeadLetter& letter);
 
 // A bare line keeps the position of a row that the server refuses, so that the lines have no gap.
@@ -144,6 +145,15 @@ class WandbDelivery : public TrackerDelivery {
     return cursor_.events_offset + static_cast<int64_t>(cursor_.samples + cursor_.cut_samples);
   }
 
+  // Defined in wandb_console.cc.
+  absl::Status ReadConsole(storage::StoreReader& reader);
+  // Sends changed lines. `at_once`: without a pause after the last ones. Nullopt: there is nothing to
+  // do now.
+  absl::StatusOr<absl::optional<absl::Duration>> SendConsole(storage::StoreReader& reader,
+                                                             absl::Time now, bool at_once);
+  void PlaceConsole(int64_t lines);
+  absl::Status ReadConsoleFile(storage::StoreReader& reader);
+
   // Defined in wandb_files.cc.
   struct RunFile {
     RunFile(std::string file, std::string text)
@@ -222,6 +232,7 @@ class WandbDelivery : public TrackerDelivery {
   bool features_known_ = false;
   bool gzip_ = false;
   bool globs_ = false;
+  bool structured_console_ = false;
 
   // The run's standing. Several stores may feed the run, one after the other.
   bool asked_ = false;                          // asked since the start
@@ -271,6 +282,12 @@ class WandbDelivery : public TrackerDelivery {
   std::vector<std::string> events_;  // lines of the cut; empty if they must be written again
   // A post with system metrics and more was refused. They are sent alone, so that the cause shows.
   bool samples_alone_ = false;
+
+  // The console.
+  std::vector<model::ConsoleLine> console_;  // changed lines to send, by number
+  int64_t console_through_ = 0;              // the last of these changes
+  absl::Time console_not_before_ = absl::InfinitePast();
+  absl::optional<std::string> console_file_;  // read at the run's end
 
   // Files.
   CircuitBreakers* const breakers_of_all_;

@@ -50,6 +50,7 @@ std::vector<WandbDelivery::RunFile> WandbDelivery::FilesToSend(bool ending) cons
   };
   for (const RunFile& fact : facts_) add(fact);
   if (ending) {
+    if (console_file_ && !console_file_->empty()) add({"output.log", *console_file_});
     add({"config.yaml",
          ToYaml(MergeConfig(config_document_, server_run_.config, cursor_.sent_config))});
     add({"wandb-summary.json", SummaryText(RefusedBefore(delivery_.delivered_rows))});

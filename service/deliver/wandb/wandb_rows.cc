@@ -37,8 +37,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   const bool may_send = MaySendRows(now, draining);
   const bool ending = !pending && ended() && !samples && !hold_summary_ && cursor_.created();
   if (!pending || !may_send) {
+    ASSIGN_OR_RETURN(const auto console_wait, SendConsole(reader, now, ending || draining));
+    if (console_wait) return *console_wait;
     if (const auto wait = SendContent(ending, now)) return *wait;
     if (options_.files) {
+      if (ending && !console_file_) RETURN_IF_ERROR(ReadConsoleFile(reader));
+      if (!ending) console_file_.reset();
       if (const auto wait = SendFiles(ending, now)) return *wait;
     }
   }

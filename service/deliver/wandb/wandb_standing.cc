@@ -136,6 +136,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   if (standing_->events > EndOfEvents()) {  // of others
     cursor_.events_offset = standing_->events - static_cast<int64_t>(cursor_.samples);
   }
+  PlaceConsole(standing_->console);
   reopened_ &= !others;
   if (cursor_.continued && server_state_.empty()) return AskState(now);
   const bool active = server_state_ == "running" || server_state_ == "preempting";

@@ -158,7 +158,7 @@ class FirstVersionTest : public MigrationsTest {
 
 TEST_F(FirstVersionTest, IsMigratedReadableAndAppendable) {  // S40
   GoOn({});
-  EXPECT_THAT(Version(), IsOkAndHolds(3));
+  EXPECT_THAT(Version(), IsOkAndHolds(4));
   {
     ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
     EXPECT_OK(reader->Check());
@@ -216,10 +216,11 @@ TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
   Query query =
       database.Select("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   while (query.Next()) absl::StrAppend(&tables, query.Text(0), " ");
-  EXPECT_EQ(tables,
-            "dead_letter delivery hardware item job removed_run removed_stream replay_batch run "
-            "run_batch run_rewind run_shape sample sample_shape shape start stream "
-            "stream_batch ");
+  EXPECT_EQ(
+      tables,
+      "console dead_letter delivery hardware item job removed_run removed_stream replay_batch run "
+      "run_batch run_rewind run_shape sample sample_shape shape start stream "
+      "stream_batch ");
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ class StoredRun {
     first_step_ = first - static_cast<int64_t>(run().rows);
   }
 
+  const model::Stream& stream() const { return stream_; }
   model::Run run() { return reader_->GetRun(stream_.run).value(); }
   storage::StoreReader& reader() { return *reader_; }
 

@@ -205,10 +205,8 @@ TEST_F(WandbDeliveryContentTest, NewestFileOfAPathArrives) {
 TEST_F(WandbDeliveryContentTest, RowsArriveDuringAnUpload) {
   stored_.Append(1);
   Deliver();
-  server_.Inject({.on = FakeWandb::Fault::On::kStorage,
-                  .times = 1,
-                  .code = 503,
-                  .delay = absl::Seconds(5)});
+  server_.Inject(
+      {.on = FakeWandb::Fault::On::kStorage, .times = 1, .code = 503, .delay = absl::Seconds(5)});
   LogArtifact("id1", {Stage("a", "one")});
   const auto step = [&] {
     now_ += absl::Seconds(20);  // rows and the config are due

@@ -1,0 +1,234 @@
+#include "client/console_capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/base/process.h"
+#include "client/launch/daemon_start.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr int kAboveStandard = 3;
+
+std::atomic<bool> capturing = false;
+std::atomic<ConsoleCapture*> current = nullptr;  // the last one
+
+void Close(int* fd) {
+  if (*fd >= 0) close(std::exchange(*fd, -1));
+}
+
+bool AreSame(int a, int b) {
+  struct stat of_a {};
+  struct stat of_b {};
+  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+// A terminal that passes on what is written to it unchanged, of the size of the terminal `like`.
+bool MakeTerminal(int like, int* reads, int* writes) {
+  char name[128];
+  *reads = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (*reads < 0 || grantpt(*reads) != 0 || unlockpt(*reads) != 0 ||
+      ptsname_r(*reads, name, sizeof name) != 0) {
+    return false;
+  }
+  *writes = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (*writes < 0) return false;
+  termios mode{};
+  if (tcgetattr(*writes, &mode) == 0) {
+    mode.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    mode.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL);
+    tcsetattr(*writes, TCSANOW, &mode);
+  }
+  winsize size{};
+  if (ioctl(like, TIOCGWINSZ, &size) == 0) ioctl(*writes, TIOCSWINSZ, &size);
+  return true;
+}
+
+// Of the daemon that this process uses: its settings may differ from its environment.
+std::vector<std::string> ReaderEnvironment(const Settings& settings) {
+  std::vector<std::string> variables = ProgramEnvironment(settings);
+  const auto set = [&](const char* name, const std::string& value) {
+    const std::string prefix = absl::StrCat(name, "=");
+    std::erase_if(variables, [&](const auto& text) { return absl::StartsWith(text, prefix); });
+    if (!value.empty()) variables.push_back(prefix + value);
+  };
+  set("RANKLOG_HANDLE", "");
+  set("RANKLOG_ADDRESS", settings.address);
+  set("RANKLOG_STATE_DIR", settings.state_dir);
+  set("RANKLOG_SPOOL_DIR", settings.spool_dir);
+  set("RANKLOG_DAEMON", settings.daemon);
+  return variables;
+}
+
+}  // namespace
+
+absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
+                                                      const Settings& settings) {
+  const std::string program = FindProgram("ranklog", settings.daemon);
+  if (program.empty()) {
+    return absl::NotFoundError(
+        "cannot capture the console: `ranklog` is not installed beside the program, beside this "
+        "library, in its ../bin or in PATH");
+  }
+  if (fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0) {
+    return absl::FailedPreconditionError("cannot capture the console: stdout or stderr is closed");
+  }
+  if (capturing.exchange(true)) {
+    return absl::FailedPreconditionError("the console of this process is being captured already");
+  }
+  auto* const capture = new ConsoleCapture;
+  capture->generation_ = Generation();
+  fflush(stdout);
+  fflush(stderr);
+  int ends[2] = {-1, -1};
+  absl::Status status;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    status = absl::ErrnoToStatus(errno, "cannot make a socket");
+  }
+  capture->control_ = ends[0];
+  capture->one_ = AreSame(STDOUT_FILENO, STDERR_FILENO);
+  std::vector<int> descriptors = {ends[1], STDOUT_FILENO, STDERR_FILENO};
+  std::string numbers;
+  int writes[2] = {-1, -1};
+  for (int i = 0; i < (capture->one_ ? 1 : 2) && status.ok(); ++i) {
+    Stream& stream = capture->streams_[i];
+    stream.number = i + 1;
+    stream.before = fcntl(stream.number, F_DUPFD_CLOEXEC, kAboveStandard);
+    if (isatty(stream.number) == 1) {
+      if (!MakeTerminal(stream.number, &stream.reads, &writes[i])) {
+        status = absl::ErrnoToStatus(errno, "cannot make a terminal");
+      }
+    } else {
+      int pipe_ends[2];
+      if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
+        status = absl::ErrnoToStatus(errno, "cannot make a pipe");
+      } else {
+        stream.reads = pipe_ends[0];
+        writes[i] = pipe_ends[1];
+      }
+    }
+    descriptors.push_back(stream.reads);
+    numbers += static_cast<char>('0' + stream.number);
+  }
+  if (status.ok()) {
+    status = StartProgram({program, "console-reader", handle, numbers}, ReaderEnvironment(settings),
+                          descriptors);
+  }
+  Close(&ends[1]);
+  if (status.ok() && !capture->StartWatch()) {
+    status = absl::UnavailableError("cannot start a thread");
+  }
+  if (status.ok()) {
+    for (int i = 0; i < 2; ++i) dup2(writes[capture->one_ ? 0 : i], i + 1);
+  }
+  for (int& fd : writes) Close(&fd);
+  if (status.ok()) {
+    static const int registered = atexit([] {
+      if (ConsoleCapture* const last = current.load()) last->Stop();
+    });
+    (void)registered;  // without it, the last output may come after the process's end
+    current = capture;
+    return capture;
+  }
+  capturing = false;
+  for (Stream& stream : capture->streams_) {
+    Close(&stream.before);
+    Close(&stream.reads);
+  }
+  Close(&capture->control_);
+  delete capture;
+  return absl::UnavailableError(absl::StrCat("cannot capture the console: ", status.message()));
+}
+
+bool ConsoleCapture::StartWatch() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);  // signals are for the program's threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread([this] { Watch(); }).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+// Sees the reader's answer to Stop(), or its end.
+void ConsoleCapture::Watch() {
+  pthread_setname_np(pthread_self(), "ranklog-console");
+  char byte = 0;
+  ssize_t got = 0;
+  while ((got = read(control_, &byte, 1)) < 0 && errno == EINTR) {
+  }
+  Restore();
+  if (got <= 0) {
+    // The reader is dead. What is in the pipes would be lost, and a thread that waits for room in one
+    // would wait for ever.
+    for (Stream& stream : streams_) {
+      if (stream.reads < 0) continue;
+      fcntl(stream.reads, F_SETFL, fcntl(stream.reads, F_GETFL) | O_NONBLOCK);
+      char buffer[4096];
+      ssize_t bytes = 0;
+      while ((bytes = read(stream.reads, buffer, sizeof buffer)) > 0) {
+        for (ssize_t at = 0; at < bytes;) {
+          const ssize_t written =
+              write(stream.number, buffer + at, static_cast<size_t>(bytes - at));
+          if (written <= 0) break;
+          at += written;
+        }
+      }
+    }
+  }
+  // A child of this process may still print into the pipe of a living reader, which keeps its ends.
+  for (Stream& stream : streams_) Close(&stream.reads);
+  capturing = false;
+  done_.store(true);
+  changed_.NotifyAll();
+}
+
+void ConsoleCapture::Restore() {
+  if (restored_.exchange(true)) return;
+  for (Stream& stream : streams_) {
+    if (stream.before < 0) continue;
+    dup2(stream.before, stream.number);
+    if (one_) dup2(stream.before, STDERR_FILENO);
+  }
+}
+
+void ConsoleCapture::Stop() {
+  if (generation_ != Generation()) return;
+  fflush(stdout);
+  fflush(stderr);
+  Restore();
+  const char byte = 'f';
+  if (!done_.load()) send(control_, &byte, 1, MSG_NOSIGNAL);
+  const auto deadline = std::chrono::steady_clock::now() + kStopPatience;
+  while (true) {
+    const uint32_t seen = changed_.Count();
+    if (done_.load() || std::chrono::steady_clock::now() >= deadline) return;
+    changed_.WaitUntil(seen, deadline);
+  }
+}
+
+}  // namespace ranklog::internal

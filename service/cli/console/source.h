@@ -1,0 +1,34 @@
+// A descriptor from which a program's output is read, and the one that it is written to.
+
+#ifndef SERVICE_CLI_CONSOLE_SOURCE_H_
+#define SERVICE_CLI_CONSOLE_SOURCE_H_
+
+#include <poll.h>
+
+#include <vector>
+
+#include "absl/time/time.h"
+#include "service/base/unique_fd.h"
+#include "service/cli/console/run_log.h"
+
+namespace ranklog::cli {
+
+struct Source {
+  UniqueFd from;  // not blocking; closed at its end
+  int to = -1;    // STDOUT_FILENO or STDERR_FILENO
+  bool open() const { return from.get() >= 0; }
+};
+
+// Copies what can be read now, unchanged, and gives it to the log. Closes a source at its end; also
+// if nobody reads the output any more, so that the program gets the signal for that.
+void Copy(Source* source, RunLog* log);
+// Copies everything that can be read now.
+void Drain(std::vector<Source>* sources, RunLog* log);
+// Waits until a source or one of `others` can be read, at most for `timeout`. Copies from the sources.
+void CopyUntil(std::vector<Source>* sources, RunLog* log, std::vector<pollfd>* others,
+               absl::Duration timeout);
+bool AnyOpen(const std::vector<Source>& sources);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_CONSOLE_SOURCE_H_

@@ -1,0 +1,60 @@
+// A rank that prints, and captures its console unless `ranklog exec` does.
+//
+//   console_rank finish|die|abort|exit|endless|kill-reader
+//
+// finish   prints after Finish() too
+// die      kills itself by SIGKILL right after its last words
+// exit     calls exit() without Finish()
+// kill-reader  kills the process that reads its console, and prints more than a pipe holds
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "ranklog/ranklog.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const std::string then = argv[1];
+  puts("before Init()");
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  if (!run.CaptureConsole()) {
+    fprintf(stderr, "not captured: %s\n", run.stats().last_error.c_str());
+    return 4;
+  }
+  run.Log({{"loss", 0.5}}, 7);
+  printf("stdout is %s\n", isatty(STDOUT_FILENO) == 1 ? "a terminal" : "no terminal");
+  for (int percent = 0; percent <= 100; percent += 10) printf("\repoch 1: %d %%", percent);
+  printf("\n\xc3\xa4 \xff.\n");
+  fflush(stdout);
+  fputs("a warning\n", stderr);
+  if (then == "kill-reader") {
+    fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (system(("pkill -KILL -f '[c]onsole-reader " + run.Handle() + "'").c_str()) != 0) return 5;
+    const std::string line(99, 'x');
+    for (int i = 0; i < 5000; ++i) puts(line.c_str());
+    puts("last words");
+  }
+  if (then == "endless") {
+    for (int i = 0; i < 100'000; ++i) printf("line %d\n", i);
+    puts("last words");
+  }
+  if (then == "die" || then == "abort") {
+    fputs("last words\n", stderr);
+    if (then == "abort") abort();
+    raise(SIGKILL);
+  }
+  if (then == "exit") {
+    puts("last words");
+    exit(3);
+  }
+  const bool durable = run.Finish(0) == ranklog::FlushResult::kDurable;
+  puts("after Finish()");
+  return durable ? 0 : 3;
+}

@@ -1,0 +1,210 @@
+// What a rank prints: unchanged on the terminal, and in the store and at the tracker, whoever dies.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What console_rank prints to stdout before its last words.
+const std::string kOut =
+    "before Init()\nstdout is no terminal\n\repoch 1: 0 %\repoch 1: 10 %\repoch 1: 20 %\repoch 1: "
+    "30 "
+    "%\repoch 1: 40 %\repoch 1: 50 %\repoch 1: 60 %\repoch 1: 70 %\repoch 1: 80 %\repoch 1: 90 "
+    "%\repoch 1: 100 %\n\xc3\xa4 \xff.\n";
+
+class ConsoleTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  ChildProcess::Options Rank(bool stdout_only = true, int rank = 0, int ranks = 1) const {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment("job", rank, rank, ranks, ranks);
+    options.environment.merge(WandbAt(server_.url()));
+    options.environment["RANKLOG_QUIET"] = "1";
+    options.stdout_only = stdout_only;
+    return options;
+  }
+  // Both ways to log the console.
+  static std::vector<std::string> Captured(const std::string& then) { return {CONSOLE_RANK, then}; }
+  static std::vector<std::string> Executed(const std::string& then) {
+    return {RANKLOG_CLI, "exec", "--", CONSOLE_RANK, then};
+  }
+  std::vector<std::string> Logs(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {RANKLOG_CLI, "logs", "job", "--state-dir", node_.state_dir()};
+    args.insert(args.end(), more.begin(), more.end());
+    return absl::StrSplit(RunToEnd(args).output, '\n', absl::SkipEmpty());
+  }
+  // The run has ended, and so has the process that reads its console.
+  bool Ended() {
+    return WaitFor([&] { return node_.RunHasEnded("job"); });
+  }
+
+  FakeWandb server_;
+  Node node_;
+};
+
+TEST_F(ConsoleTest, OutputIsUnchangedAndLoggedUntilFinish) {
+  const Finished finished = RunToEnd(Captured("finish"), Rank());
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_EQ(finished.output, kOut + "after Finish()\n");
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), ElementsAre("stdout is no terminal", "epoch 1: 100 %",
+                                  "\xc3\xa4 \xef\xbf\xbd.", "a warning"));
+  EXPECT_THAT(Logs({"--stderr"}), ElementsAre("a warning"));
+  ASSERT_TRUE(server_.WaitFor(
+      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  const auto run = server_.run("job");
+  ASSERT_EQ(run.console.size(), 4u);
+  EXPECT_THAT(run.console[1], EndsWith(" epoch 1: 100 %"));
+  EXPECT_TRUE(absl::StartsWith(run.console[3], "ERROR ")) << run.console[3];
+  EXPECT_EQ(run.files.at("output.log"),
+            "stdout is no terminal\nepoch 1: 100 %\n\xc3\xa4 \xef\xbf\xbd.\na warning\n");
+  EXPECT_TRUE(server_.errors().empty()) << server_.errors().front();
+}
+
+TEST_F(ConsoleTest, ExecLogsFromTheStart) {
+  const Finished finished = RunToEnd(Executed("finish"), Rank());
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_EQ(finished.output, kOut + "after Finish()\n");
+  ASSERT_TRUE(Ended());
+  const auto logs = Logs();
+  EXPECT_EQ(logs.front(), "before Init()");
+  EXPECT_THAT(logs, Contains("a warning"));
+}
+
+TEST_F(ConsoleTest, LastWordsBeforeAKillAreThere) {
+  for (const auto& args : {Captured("die"), Executed("die")}) {
+    SCOPED_TRACE(args[0]);
+    Node node;
+    node.Start();
+    ChildProcess::Options options = Rank(/*stdout_only=*/false);
+    options.environment = node.RankEnvironment("job", 0, 0, 1, 1);
+    options.environment["RANKLOG_QUIET"] = "1";
+    const Finished finished = RunToEnd(args, options);
+    EXPECT_EQ(finished.code, -SIGKILL);
+    ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+    EXPECT_EQ(node.GetRun("job").state, model::RunState::kCrashed);
+    const Finished logs =
+        RunToEnd({RANKLOG_CLI, "logs", "job", "--state-dir", node.state_dir(), "-n", "1"});
+    EXPECT_EQ(logs.output, "last words\n");
+  }
+}
+
+TEST_F(ConsoleTest, AnExitWithoutFinishWaitsForTheOutput) {
+  for (const auto& args : {Captured("exit"), Executed("exit")}) {
+    const Finished finished = RunToEnd(args, Rank());
+    EXPECT_EQ(finished.code, 3);
+    EXPECT_EQ(finished.output, kOut + "last words\n");
+  }
+}
+
+TEST_F(ConsoleTest, AKilledReaderLosesNoOutput) {
+  const Finished finished = RunToEnd(Captured("kill-reader"), Rank());
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_EQ(finished.output.size(), kOut.size() + 5000 * 100 + 26);
+  EXPECT_THAT(finished.output, EndsWith("x\nlast words\nafter Finish()\n"));
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), Contains("stdout is no terminal"));
+}
+
+TEST_F(ConsoleTest, TooManyLinesAreLeftOutButNotTheLast) {
+  const Finished finished = RunToEnd(Captured("endless"), Rank());
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(finished.output, HasSubstr("line 99999\nlast words\nafter Finish()\n"));
+  ASSERT_TRUE(Ended());
+  const auto logs = Logs();
+  EXPECT_EQ(logs.back(), "last words");
+  EXPECT_LT(logs.size(), 20'000u);
+  EXPECT_THAT(logs, Contains(HasSubstr("lines were left out here")));
+}
+
+TEST_F(ConsoleTest, EachRankHasItsOwn) {
+  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(std::make_unique<ChildProcess>(Captured("finish"), Rank(true, rank, 2)));
+  }
+  for (const auto& rank : ranks) EXPECT_EQ(rank->Wait(), 0);
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs({"--rank", "1"}), Contains("a warning"));
+  EXPECT_THAT(Logs({"--rank", "5"}), Contains(HasSubstr("ranks with one: 0, 1")));
+  ASSERT_TRUE(server_.WaitFor(
+      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  EXPECT_EQ(server_.run("job").console.size(), 4u) << "only that of rank 0";
+}
+
+TEST_F(ConsoleTest, ARestartedDaemonLosesNoLine) {
+  const auto rank = std::make_unique<ChildProcess>(Executed("finish"), Rank());
+  node_.Kill();
+  node_.Start();
+  EXPECT_TRUE(rank->Wait().has_value());
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), Contains("a warning"));
+}
+
+// script(1) gives it a terminal.
+TEST_F(ConsoleTest, ATerminalStaysOne) {
+  for (const std::string& command :
+       {absl::StrCat(CONSOLE_RANK, " finish"),
+        absl::StrCat(RANKLOG_CLI, " exec -- ", CONSOLE_RANK, " finish")}) {
+    const Finished finished = RunToEnd({"script", "-qec", command, "/dev/null"}, Rank());
+    EXPECT_EQ(finished.code, 0);
+    EXPECT_THAT(finished.output, HasSubstr("stdout is a terminal\r\n\repoch 1: 0 %"));
+  }
+}
+
+TEST(ExecTest, EndsLikeTheCommand) {
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "exec", "--", "sh", "-c", "exit 7"}).code, 7);
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "exec", "sh", "-c", "kill -TERM $$"}).code, -SIGTERM);
+  const Finished absent = RunToEnd({RANKLOG_CLI, "exec", "--", "no-such-program"});
+  EXPECT_EQ(absent.code, 127);
+  EXPECT_THAT(absent.output, HasSubstr("cannot start 'no-such-program'"));
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "exec"}).code, 2);
+  EXPECT_THAT(RunToEnd({RANKLOG_CLI, "exec", "--help"}).output, HasSubstr("torchrun"));
+}
+
+TEST(ExecTest, PassesEveryByteOn) {
+  const Finished plain = RunToEnd({"seq", "1", "300000"});
+  const Finished finished = RunToEnd({RANKLOG_CLI, "exec", "--", "seq", "1", "300000"});
+  EXPECT_TRUE(finished.output == plain.output);
+}
+
+TEST(ExecTest, AClosedPipeEndsTheCommand) {
+  const Finished finished = RunToEnd(
+      {"bash", "-c", absl::StrCat("set -o pipefail; ", RANKLOG_CLI, " exec -- yes | head -n 1")});
+  EXPECT_NE(finished.code, 0);
+  EXPECT_NE(finished.code, -SIGKILL) << "it printed on";
+  EXPECT_TRUE(absl::StartsWith(finished.output, "y\n")) << finished.output;
+}
+
+TEST(ExecTest, ATerminationReachesTheCommand) {
+  ChildProcess exec({RANKLOG_CLI, "exec", "--", "sh", "-c",
+                     "trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.05; done"});
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(exec.Output(), "ready"); }));
+  exec.Signal(SIGTERM);
+  EXPECT_EQ(exec.Wait(), 9);
+  EXPECT_THAT(exec.Output(), HasSubstr("caught"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
