@@ -130,14 +130,15 @@ absl::StatusOr<Media> MakeImages(const ranklog_field& field, int64_t step) {
     paths.emplace_back(made.file.path);
     captions.push_back(png->caption.empty() ? Value() : Value(png->caption));
     any_caption |= !png->caption.empty();
-    const bool is_known = std::any_of(media.files.begin(), media.files.end(), [&](const auto& file) {
-      return file.path == made.file.path;
-    });
+    const bool is_known =
+        std::any_of(media.files.begin(), media.files.end(),
+                    [&](const auto& file) { return file.path == made.file.path; });
     if (!is_known) media.files.push_back(std::move(made.file));
   }
   std::vector<Value::Field> fields = {
-      {"_type", "images/separated"}, {"width", first.width},  {"height", first.height},
-      {"format", "png"},             {"count", paths.size()}, {"filenames", Value::List(paths)}};
+      {"_type", "images/separated"}, {"width", first.width},
+      {"height", first.height},      {"format", "png"},
+      {"count", paths.size()},       {"filenames", Value::List(paths)}};
   if (any_caption) fields.emplace_back("captions", Value::List(std::move(captions)));
   media.entry = Value::Object(std::move(fields));
   return media;
@@ -175,8 +176,8 @@ absl::StatusOr<Media> MakeTable(const ranklog_field& field, int64_t step) {
   Media media = OneFile(std::move(made));
   if (kept < rows.size()) {
     media.left_out = rows.size() - kept;
-    media.why = absl::StrCat("a table has ", rows.size(), " rows, and only the first ", kept,
-                             " are kept");
+    media.why =
+        absl::StrCat("a table has ", rows.size(), " rows, and only the first ", kept, " are kept");
   }
   return media;
 }

@@ -215,7 +215,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string FullReason(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
-  const uint64_t token_;            // unique per run
+  const uint64_t token_;  // unique per run
   const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
   std::shared_ptr<RunState> held_;  // this object, by Hold()
   std::unique_ptr<SharedSteps> steps_;

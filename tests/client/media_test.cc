@@ -56,10 +56,12 @@ TEST(MediaTest, ImageHasTheEntryOfTheSdk) {
   const Image image(Png(std::string("\0\0\0\3\1\2\3\4", 8), "a"), "größe");
   ASSERT_OK_AND_ASSIGN(const Media media, MakeMedia(MediaMetric("samples", image), 7));
   const std::string path = "media/images/samples_7_2cda31f1a22cc930cfdc.png";
-  EXPECT_EQ(TextOf(media.entry),
-            "{\"_type\":\"image-file\",\"path\":\"" + path +
-                "\",\"sha256\":\"2cda31f1a22cc930cfdc2215568052ddca8f7ab1092efefa09751cfd7dde30bf\",\"size\":25,\"format\":\"png\",\"width\":3,"
-                "\"height\":16909060,\"caption\":\"größe\"}");
+  EXPECT_EQ(
+      TextOf(media.entry),
+      "{\"_type\":\"image-file\",\"path\":\"" + path +
+          "\",\"sha256\":\"2cda31f1a22cc930cfdc2215568052ddca8f7ab1092efefa09751cfd7dde30bf\","
+          "\"size\":25,\"format\":\"png\",\"width\":3,"
+          "\"height\":16909060,\"caption\":\"größe\"}");
   ASSERT_THAT(media.files, SizeIs(1));
   EXPECT_EQ(media.files[0].path, path);
   EXPECT_EQ(media.files[0].bytes, Png(std::string("\0\0\0\3\1\2\3\4", 8), "a"));
@@ -108,8 +110,8 @@ TEST(MediaTest, TableIsAFileOfJson) {
   const std::string hash = internal::Sha256(text);
   EXPECT_EQ(media.files[0].path, "media/table/t_3_" + hash.substr(0, 20) + ".table.json");
   EXPECT_EQ(TextOf(media.entry), "{\"_type\":\"table-file\",\"path\":\"" + media.files[0].path +
-                                     "\",\"sha256\":\"" + hash + "\",\"size\":" +
-                                     std::to_string(text.size()) +
+                                     "\",\"sha256\":\"" + hash +
+                                     "\",\"size\":" + std::to_string(text.size()) +
                                      ",\"ncols\":2,\"nrows\":3,\"log_mode\":\"IMMUTABLE\"}");
 }
 
@@ -128,7 +130,8 @@ TEST(MediaTest, HtmlIsAFileAsItIs) {
   ASSERT_OK_AND_ASSIGN(const Media media, MakeMedia(MediaMetric("eval/report", html), 0));
   EXPECT_EQ(TextOf(media.entry),
             "{\"_type\":\"html-file\",\"path\":\"media/html/eval/"
-            "report_0_e31e3a8eedaa655937bf.html\",\"sha256\":\"e31e3a8eedaa655937bfed7e66be6af1ec5b31b3850ac669dedda6c3de453c79\",\"size\":8}");
+            "report_0_e31e3a8eedaa655937bf.html\",\"sha256\":"
+            "\"e31e3a8eedaa655937bfed7e66be6af1ec5b31b3850ac669dedda6c3de453c79\",\"size\":8}");
   EXPECT_EQ(media.files.at(0).bytes, "<b>x</b>");
 }
 
@@ -365,9 +368,12 @@ TEST_F(MediaRowTest, ProgramInCLogsAnImage) {
   StartDaemon();
   const std::string png = Png(kTwoByTwo);
   ranklog_settings* const settings = ranklog_settings_new();
-  for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"address", "unix:" + dir_.File("sock")}, {"spool_dir", dir_.path()},
-           {"start_daemon", "false"}, {"quiet", "true"}, {"metadata", "false"}}) {
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"address", "unix:" + dir_.File("sock")},
+                                          {"spool_dir", dir_.path()},
+                                          {"start_daemon", "false"},
+                                          {"quiet", "true"},
+                                          {"metadata", "false"}}) {
     EXPECT_TRUE(ranklog_settings_set(settings, name.c_str(), value.data(), value.size()));
   }
   ranklog_run* const run = ranklog_init(settings);
@@ -400,8 +406,8 @@ TEST_F(MediaRowTest, UnseenDirectoryIsNamed) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", Html("x")}, {"loss", 1}}));
   EXPECT_EQ(run.stats().lost_values, 1u);
-  EXPECT_THAT(run.stats().last_error, AllOf(StartsWith("a: "), HasSubstr(place_.dir()),
-                                            HasSubstr("mount it here")));
+  EXPECT_THAT(run.stats().last_error,
+              AllOf(StartsWith("a: "), HasSubstr(place_.dir()), HasSubstr("mount it here")));
 }
 
 TEST_F(MediaRowTest, DisabledRunTakesAll) {
