@@ -198,6 +198,14 @@ bool ranklog_log(ranklog_run* run, const ranklog_field* metrics, size_t count,
   });
 }
 
+bool ranklog_log_media(ranklog_run* run, const ranklog_field* metrics, size_t count,
+                       int64_t step) noexcept {
+  if (run == nullptr) return false;
+  if (metrics == nullptr) return ranklog_log(run, metrics, count, step);
+  const Uncancelled uncancelled;
+  return StateOf(run)->LogMedia(std::span(metrics, count), Given(step));
+}
+
 const ranklog_key* ranklog_get_key(ranklog_run* run, const char* key, size_t key_bytes) noexcept {
   const Uncancelled uncancelled;
   try {

@@ -26,7 +26,8 @@ uint64_t BytesOfFiles(DIR* dir) {
   return bytes;
 }
 
-// 0, or the errno of what failed.
+}  // namespace
+
 int WriteAll(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = write(fd, content.data(), content.size());
@@ -36,8 +37,6 @@ int WriteAll(int fd, std::string_view content) {
   }
   return 0;
 }
-
-}  // namespace
 
 DIR* OpenPlace(const v1::ContentPlace& place) {
   const int fd =

@@ -17,6 +17,9 @@ namespace ranklog::internal {
 // daemon is another user's, who could not read the file.
 DIR* OpenPlace(const v1::ContentPlace& place);
 
+// Writes all of `content`. Returns 0, or the errno of what failed.
+int WriteAll(int fd, std::string_view content);
+
 // Writes a serialized item to a new file. From then on it survives the end of this process, like
 // the rows in a ring. Takes the time of the copy, some 2 ms per MB.
 //   kFailedPrecondition  this process does not see the daemon's directory

@@ -92,11 +92,15 @@ std::shared_ptr<Upload> RunState::StageRunFile(const std::string& path, std::str
     absl::StatusOr<StagedFile> file = StageFile(place, path, Advance());
     if (!file.ok()) return file.status();
     staged->push_back(file->name);
-    v1::Item item;
-    Add(item.mutable_run_file(), "path", Text(name));
-    AddFile(*file, item.mutable_run_file());
-    return item;
+    return RunFileItem(name, *file);
   });
+}
+
+v1::Item RunState::RunFileItem(const std::string& path, const StagedFile& file) {
+  v1::Item item;
+  Add(item.mutable_run_file(), "path", Text(path));
+  AddFile(file, item.mutable_run_file());
+  return item;
 }
 
 std::function<bool(uint64_t)> RunState::Advance() {
@@ -139,7 +143,7 @@ void RunState::RunStage(const StageFn& stage, Upload* upload) noexcept {
   bool taken = false;
   try {
     absl::Status status;
-    absl::StatusOr<v1::ContentPlace> found = AwaitContentPlace();
+    absl::StatusOr<v1::ContentPlace> found = AwaitContentPlace(Clock::time_point::max());
     if (found.ok()) {
       place = *std::move(found);
       absl::StatusOr<v1::Item> item = stage(place, &staged);
@@ -168,17 +172,19 @@ void RunState::StagingEnds() {
 }
 
 // A daemon that starts may take some seconds.
-absl::StatusOr<v1::ContentPlace> RunState::AwaitContentPlace() {
+absl::StatusOr<v1::ContentPlace> RunState::AwaitContentPlace(Clock::time_point deadline) {
   while (true) {
     {
       MutexLock lock(StateMutex());
       if (!content_place_.dir().empty()) return content_place_;
       if (has_hello_) {
-        return absl::FailedPreconditionError("the daemon has no directory for files");
+        return absl::FailedPreconditionError(
+            "the daemon has no directory for files; update ranklogd");
       }
     }
-    if (staging_cancelled_.load(std::memory_order_relaxed)) {
-      return absl::UnavailableError("no daemon has answered, so there is no place for its files");
+    if (staging_cancelled_.load(std::memory_order_relaxed) || Clock::now() >= deadline) {
+      return absl::UnavailableError(
+          "no daemon has answered, so there is no place for its files; start ranklogd");
     }
     const uint32_t seen = staging_ended_.Count();
     staging_ended_.WaitUntil(seen, Clock::now() + kPlacePause);

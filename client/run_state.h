@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,9 @@
 
 namespace ranklog::internal {
 
+struct MediaFile;
+struct StagedFile;
+
 class RunState final : public StreamedRun, public std::enable_shared_from_this<RunState> {
  public:
   // Never returns null. Repairs invalid settings and reports that to the user. Without memory for a
@@ -50,6 +54,10 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // Logs one row by `write(writer, step)`. If `step` is null, the row takes the open step.
   template <typename WriteFn>
   bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
+
+  // Logs one row whose values may be media. Not for signal handlers.
+  bool LogMedia(std::span<const ranklog_field> row, const int64_t* step) noexcept
+      ABSL_LOCKS_EXCLUDED(StateMutex());
 
   bool AddItem(v1::Item& item) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Counts an item that was refused, and returns false.
@@ -127,13 +135,24 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // To call while a copy advances; false: give it up.
   std::function<bool(uint64_t copied)> Advance();
   void StagingEnds();
-  absl::StatusOr<v1::ContentPlace> AwaitContentPlace() ABSL_LOCKS_EXCLUDED(StateMutex());
+  absl::StatusOr<v1::ContentPlace> AwaitContentPlace(std::chrono::steady_clock::time_point deadline)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+  static v1::Item RunFileItem(const std::string& path, const StagedFile& file);
   // Waits for the uploads of earlier calls, as long as their copies advance: one that does not for
   // `patience` is given up.
   void AwaitStaging(std::chrono::milliseconds patience);
   // Tells `ranklog exec`, if it started this process, to log the console to this run.
   void AnnounceToConsole();
   void StopConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // False: a row at `step` of this thread would be refused, so its media are not written.
+  bool MayTakeRow(const int64_t* step) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Writes the files of a medium, and returns its entry of the row. Nullopt: it is left out.
+  std::optional<Value> StageMedia(const ranklog_field& field, int64_t step)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+  absl::Status StageMediaFiles(const std::vector<MediaFile>& files)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Counts values that are left out of a row.
+  void LeaveOut(uint64_t values, std::string reason) ABSL_LOCKS_EXCLUDED(StateMutex());
   // The process writes to the run of another process: its end says nothing about the run.
   bool IsGuest() const { return is_forked_ || is_attached_; }
 
@@ -202,7 +221,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string FullReason(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
-  const uint64_t token_;            // unique per run
+  const uint64_t token_;  // unique per run
+  const std::chrono::steady_clock::time_point created_ = std::chrono::steady_clock::now();
   std::shared_ptr<RunState> held_;  // this object, by Hold()
   std::unique_ptr<SharedSteps> steps_;
   std::atomic<bool> closed_ = false;  // set under StateMutex()

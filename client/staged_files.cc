@@ -46,7 +46,7 @@ absl::Status CheckSpace(int dir, const std::string& place, uint64_t bytes) {
   if (free >= kept && free - kept >= bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("no room for a file of ", bytes, " bytes: ", place, " has ", free,
-                   " bytes free, of which ", kept, " (5 %) are kept free"));
+                   " bytes free, of which ", kept, " (5 %) are kept free; free space there"));
 }
 
 // Copies with the kernel's copy where it can, else by reads and writes.
@@ -77,43 +77,63 @@ absl::Status Copy(int from, int to, uint64_t bytes, const std::string& path,
   return absl::OkStatus();
 }
 
+// Makes a file, and fills it by `fill(dir, file)`, which get descriptors. If that fails, it is removed.
+template <typename Fill>
+absl::StatusOr<StagedFile> NewFile(const v1::ContentPlace& place, uint64_t bytes,
+                                   const Fill& fill) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(OpenPlace(place), &closedir);
+  if (dir == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this process does not see the daemon's directory ", place.dir(),
+        ", where files wait for their upload; mount it here, or run the daemon as this user"));
+  }
+  StagedFile file;
+  file.name = absl::StrCat(v1::kStagedPrefix, RandomName(), RandomName());
+  file.bytes = bytes;
+  const Descriptor to(
+      openat(dirfd(dir.get()), file.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (to.get() < 0) return Errno(absl::StatusCode::kResourceExhausted, place.dir());
+  absl::Status status = fill(dirfd(dir.get()), to.get());
+  if (status.ok() && fdatasync(to.get()) != 0) {
+    status = Errno(absl::StatusCode::kResourceExhausted, place.dir());
+  }
+  if (status.ok()) return file;
+  unlinkat(dirfd(dir.get()), file.name.c_str(), 0);
+  return status;
+}
+
 }  // namespace
 
 absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::string& path,
                                      const std::function<bool(uint64_t copied)>& goes_on) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(OpenPlace(place), &closedir);
-  if (dir == nullptr) {
-    return absl::FailedPreconditionError(
-        "this process does not see the daemon's directory, where files wait for their upload");
-  }
   const Descriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat before {};
   if (from.get() < 0 || fstat(from.get(), &before) != 0) {
     return Errno(absl::StatusCode::kNotFound, path);
   }
   if (!S_ISREG(before.st_mode)) return absl::NotFoundError(path + " is not a regular file");
+  const auto bytes = static_cast<uint64_t>(before.st_size);
+  return NewFile(place, bytes, [&](int dir, int to) {
+    absl::Status status;
+    if (ioctl(to, FICLONE, from.get()) != 0) {
+      status = CheckSpace(dir, place.dir(), bytes);
+      if (status.ok()) status = Copy(from.get(), to, bytes, path, goes_on);
+    }
+    struct stat after {};
+    if (status.ok() && (fstat(from.get(), &after) != 0 || !IsSame(before, after))) {
+      status = absl::AbortedError(absl::StrCat(path, " was changed while it was copied"));
+    }
+    return status;
+  });
+}
 
-  StagedFile file;
-  file.name = absl::StrCat(v1::kStagedPrefix, RandomName(), RandomName());
-  file.bytes = static_cast<uint64_t>(before.st_size);
-  const Descriptor to(
-      openat(dirfd(dir.get()), file.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (to.get() < 0) return Errno(absl::StatusCode::kResourceExhausted, place.dir());
-  absl::Status status;
-  if (ioctl(to.get(), FICLONE, from.get()) != 0) {
-    status = CheckSpace(dirfd(dir.get()), place.dir(), file.bytes);
-    if (status.ok()) status = Copy(from.get(), to.get(), file.bytes, path, goes_on);
-  }
-  if (status.ok() && fdatasync(to.get()) != 0) {
-    status = Errno(absl::StatusCode::kResourceExhausted, place.dir());
-  }
-  struct stat after {};
-  if (status.ok() && (fstat(from.get(), &after) != 0 || !IsSame(before, after))) {
-    status = absl::AbortedError(absl::StrCat(path, " was changed while it was copied"));
-  }
-  if (status.ok()) return file;
-  unlinkat(dirfd(dir.get()), file.name.c_str(), 0);
-  return status;
+absl::StatusOr<StagedFile> StageBytes(const v1::ContentPlace& place, std::string_view bytes) {
+  return NewFile(place, bytes.size(), [&](int dir, int to) {
+    absl::Status status = CheckSpace(dir, place.dir(), bytes.size());
+    if (!status.ok()) return status;
+    errno = WriteAll(to, bytes);
+    return errno == 0 ? status : Errno(absl::StatusCode::kResourceExhausted, place.dir());
+  });
 }
 
 void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name) {

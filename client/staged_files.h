@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,8 @@ struct StagedFile {
 //   kCancelled           `goes_on` returned false
 absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::string& path,
                                      const std::function<bool(uint64_t copied)>& goes_on);
+// Writes `bytes` to a new file, and returns when it is on the disk. Errors as above.
+absl::StatusOr<StagedFile> StageBytes(const v1::ContentPlace& place, std::string_view bytes);
 void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name);
 
 // The path from the root, for the process's current directory. The path itself if that is unknown.

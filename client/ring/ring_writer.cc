@@ -134,7 +134,7 @@ WriteResult RingWriter::Refusal(size_t bytes) {
 
 // The row is written, but without some values.
 WriteResult RingWriter::TakenInPart(size_t values) {
-  header_->lost_values.fetch_add(values, std::memory_order_relaxed);
+  CountLostValues(values);
   return WriteResult::kTakenInPart;
 }
 

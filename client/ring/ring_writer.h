@@ -48,6 +48,10 @@ class RingWriter {
 
   // Counts a row that was refused. A signal handler may call it.
   void CountLoss(WriteResult outcome) { internal::CountLoss(outcome, *header_); }
+  // Counts values that are left out of a row before it is written.
+  void CountLostValues(uint64_t values) {
+    header_->lost_values.fetch_add(values, std::memory_order_relaxed);
+  }
 
   const std::string& reason() const { return reason_; }
 

@@ -65,6 +65,11 @@ std::string FakeIngest::error() {
   return error_;
 }
 
+void FakeIngest::SetContent(const v1::ContentPlace& place) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  content_ = place;
+}
+
 void FakeIngest::Post(const v1::Notice& notice) {
   std::lock_guard<std::mutex> lock(mutex_);
   notices_.push_back(notice);
@@ -162,6 +167,7 @@ grpc::Status FakeIngest::Attach(
   reply.mutable_hello()->set_durable_seq(received.rows.size());
   reply.mutable_hello()->set_durable_item(received.items.size());
   reply.mutable_hello()->set_send_descriptor(ask_for_descriptor_);
+  *reply.mutable_hello()->mutable_content() = content_;
   acks_.wait(lock, [this] { return !hold_hellos_ || stopping_; });
   for (const v1::Notice& notice : notices_) *reply.add_notices() = notice;
   lock.unlock();

@@ -64,6 +64,8 @@ class FakeIngest : public v1::Ingest::Service {
   void HoldAcks(bool hold);  // stores rows, but does not acknowledge them; other streams' items are
   void HoldHellos(bool hold);  // does not answer new streams
   void AskForDescriptor(bool ask);
+  // From now on, ranks can leave files there.
+  void SetContent(const v1::ContentPlace& place);
   // From now on, every answer has this notice.
   void Post(const v1::Notice& notice);
   // Breaks every stream after this many more batches. The last one is stored, but not acknowledged.
@@ -95,6 +97,7 @@ class FakeIngest : public v1::Ingest::Service {
   bool hold_hellos_ = false;
   bool ask_for_descriptor_ = false;
   std::vector<v1::Notice> notices_;
+  v1::ContentPlace content_;
   bool stopping_ = false;
 };
 

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -74,6 +76,26 @@ TEST_F(StagedFilesTest, GivenUpCopyLeavesNothing) {
     EXPECT_TRUE(absl::IsCancelled(given_up.status())) << given_up.status();
     EXPECT_TRUE(fs::is_empty(place_.dir()));
   }
+}
+
+TEST_F(StagedFilesTest, BytesAreAFile) {
+  ASSERT_OK_AND_ASSIGN(const StagedFile file, StageBytes(place_, std::string("a\0b", 3)));
+  EXPECT_EQ(file.bytes, 3u);
+  EXPECT_TRUE(v1::IsStaged(file.name));
+  EXPECT_EQ(Staged(file), std::string("a\0b", 3));
+}
+
+TEST_F(StagedFilesTest, BytesWithoutRoomLeaveNothing) {
+  signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const struct rlimit small = {1000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto staged = StageBytes(place_, std::string(2000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(staged.status())) << staged.status();
+  EXPECT_THAT(staged.status().ToString(), HasSubstr("File too large"));
+  EXPECT_TRUE(fs::is_empty(place_.dir()));
 }
 
 TEST_F(StagedFilesTest, WhatIsNoFileIsRefused) {

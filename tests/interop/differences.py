@@ -50,7 +50,7 @@ ALL = [
     ),
     Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
     Difference(
-        "bare artifact versions references saved values steps config definitions summary alert histogram finish_3 exit_? preempted killed forked *_new !must_new",
+        "bare artifact versions references saved values steps config definitions summary alert histogram image image_at_step images many_images table html media_of_ranks finish_3 exit_? preempted killed forked *_new !must_new",
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
     ),
@@ -63,6 +63,21 @@ ALL = [
     Difference("config", ("config/new", "files/config.yaml/new"), "the SDK turns NaN in a list of the config into null"),
     Difference("summary", ("summary/nan", "files/wandb-summary.json/nan"), "the SDK drops NaN that the program sets in the summary"),
     Difference("main_statistics", ("history/*/rank_*", "summary/rank_*", "config/ranklog", "files/config.yaml/ranklog", "files/wandb-summary.json/rank_*"), "statistics over the ranks"),
+    Difference(
+        "image_at_step",
+        ("history/0/samples", "summary/samples", "files/wandb-summary.json/samples", "files/media/images/*"),
+        "the SDK names a file after the step before the one that its row gives",
+    ),
+    Difference(
+        "table",
+        tuple(
+            f"{place}/{member}"
+            for place in ("history/*/*", "summary/*", "files/wandb-summary.json/*")
+            for member in ("artifact_path", "_latest_artifact_path")
+        )
+        + ("artifacts/run_table/*",),
+        "the SDK logs a table as an artifact, too",
+    ),
     Difference("node all", ("run/displayName",), "Ranklog names the runs of ranks rank-0, rank-1 and so on"),
     Difference(
         "again",

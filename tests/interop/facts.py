@@ -2,6 +2,7 @@
 `history/3/loss`, to a value. Values that differ from run to run, such as times, are replaced by their types.
 """
 
+import hashlib
 import json
 import re
 
@@ -15,9 +16,21 @@ def kind(value):
     return type(value).__name__
 
 
-def row_facts(prefix, row):
+def table_facts(path, entry, files):
+    """The entry of a table, by member: the two sides write the table's JSON with other spaces, so the hash of its file is
+    only compared with the file."""
+    content = files.get(entry["path"], "").encode()
+    digest = hashlib.sha256(content).hexdigest()
+    own = {"path": entry["path"].replace(digest[:20], "HASH"), "sha256": entry["sha256"] == digest, "size": entry["size"] == len(content)}
+    return {f"{path}/{member}": value for member, value in {**entry, **own}.items()}
+
+
+def row_facts(prefix, row, files):
     facts = {}
     for key, value in row.items():
+        if isinstance(value, dict) and value.get("_type") == "table-file":
+            facts.update(table_facts(f"{prefix}/{key}", value, files))
+            continue
         if key in TIMES:
             value = kind(value)
         elif key == "_wandb" and isinstance(value, dict):
@@ -60,13 +73,19 @@ def config_facts(config):
     return facts
 
 
-def file_facts(name, content):
+def file_facts(name, files):
+    content = files[name]
+    if name.startswith("media/table/"):
+        name = name.replace(hashlib.sha256(content.encode()).hexdigest()[:20], "HASH")
+        content = json.loads(content)
     path = f"files/{name}"
     facts = {path: "given"}
+    if name.startswith("media/"):
+        facts[f"{path}/content"] = content
     if name == "wandb-metadata.json":
         facts.update({f"{path}/{key}": kind(value) for key, value in json.loads(content).items()})
     elif name == "wandb-summary.json":
-        facts.update(row_facts(path, json.loads(content)))
+        facts.update(row_facts(path, json.loads(content), files))
     elif name == "config.yaml":
         config = yaml.safe_load(content)
         facts.update({f"{path}/{key}": value for key, value in config.items() if key != "_wandb"})
@@ -101,11 +120,12 @@ def facts_of(run):
     facts.update(config_facts(run["config"]))
     facts["history rows"] = len(run["history"])
     for i, row in enumerate(run["history"]):
-        facts.update(row_facts(f"history/{i}", row))
-    facts.update(row_facts("summary", run["summary"] or {}))
-    for name, content in run["files"].items():
-        facts.update(file_facts(name, content))
-        facts[f"files/{name}/uploaded"] = name in run["uploaded"]
+        facts.update(row_facts(f"history/{i}", row, run["files"]))
+    facts.update(row_facts("summary", run["summary"] or {}, run["files"]))
+    for name in run["files"]:
+        own = file_facts(name, run["files"])
+        facts.update(own)
+        facts[f"{next(iter(own))}/uploaded"] = name in run["uploaded"]
     # The SDK's is an integer or not, depending on whether the last row was committed at the end.
     for name in ("summary/_runtime", "files/wandb-summary.json/_runtime"):
         if facts.get(name) in ("int", "float"):

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "ranklog/ranklog.h"
@@ -71,11 +72,49 @@ Value ValueOf(const json& from) {
   }
 }
 
+Image ImageOf(const json& from) {
+  const std::string digits = from["$png"];
+  std::string png;
+  for (size_t at = 0; at < digits.size(); at += 2) {
+    png.push_back(static_cast<char>(std::stoi(digits.substr(at, 2), nullptr, 16)));
+  }
+  return Image(png, from.value("caption", ""));
+}
+
+Images ImagesOf(const json& from) {
+  std::vector<Image> images;
+  for (const json& image : from) images.push_back(ImageOf(image));
+  return Images(std::move(images));
+}
+
+Table TableOf(const json& from) {
+  std::vector<std::vector<Value>> rows;
+  for (const json& row : from["$rows"]) {
+    rows.emplace_back();
+    for (const json& value : row) rows.back().push_back(ValueOf(value));
+  }
+  return Table(from["$columns"].get<std::vector<std::string>>(), std::move(rows));
+}
+
+using Loggable = std::variant<Value, Image, Images, Table, Html>;
+
+Loggable LoggableOf(const json& from) {
+  if (from.is_array() && !from.empty() && from[0].contains("$png")) return ImagesOf(from);
+  if (from.contains("$png")) return ImageOf(from);
+  if (from.contains("$columns")) return TableOf(from);
+  if (from.contains("$html")) return Html(from["$html"].get<std::string>());
+  return ValueOf(from);
+}
+
 void Log(Run& run, const json& call) {
-  const std::vector<Value::Field> fields = Fields(call["log"]);
-  std::vector<Metric> row;
-  row.reserve(fields.size());
-  for (const auto& [key, value] : fields) row.emplace_back(key, value);
+  std::vector<std::pair<std::string, Loggable>> values;
+  for (const auto& [key, value] : call["log"].items()) {
+    values.emplace_back(key, LoggableOf(value));
+  }
+  std::vector<MediaMetric> row;
+  for (const auto& [key, value] : values) {
+    std::visit([&](const auto& held) { row.emplace_back(key, held); }, value);
+  }
   if (call.contains("step")) {
     run.Log(row, call["step"].get<int64_t>());
   } else {

@@ -6,6 +6,8 @@ a scenario; what the server then holds is what it should hold after Ranklog. Val
 """
 
 import dataclasses
+import struct
+import zlib
 
 PROJECT = "interop"
 ENTITY = "fake-team"
@@ -144,6 +146,20 @@ BASICS = {
     ),
 }
 
+
+
+def png(width, height, caption=None):
+    """An image: the bytes of a PNG file in hexadecimal digits, all its pixels of one grey."""
+
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    pixels = b"".join(b"\0" + bytes([16 * height] * width) for _ in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+    return {"$png": file.hex(), **({"caption": caption} if caption else {})}
+
+
 # W&B's own kinds of values, and what else a run tells the people who watch it.
 RICH = {
     "alert": simple(
@@ -156,6 +172,30 @@ RICH = {
         log(0, grad={"$counts": [1, 0, 2**40], "$edges": [-0.5, 0.25, 1e-30 + 1, 3.0]}),
         log(1, loss=0.5, grad={"$counts": [3, 2], "$edges": [-1.0, 0.0, 1.0]}),
         log(2, loss=0.25),
+    ),
+    "image": simple(
+        log(loss=1),
+        log(loss=0.5, samples=png(3, 2, caption="größe"), note="a text"),
+        {"log": {"eval/../deep//samples": png(4, 5), "/with space.x": png(1, 1)}},
+        log(loss=0.25, samples=png(2, 2)),
+    ),
+    # The step is in the path of the file.
+    "image_at_step": simple(log(7, samples=png(3, 2))),
+    "images": simple(
+        log(samples=[png(2, 2, caption="first"), png(3, 3, caption="second"), png(2, 2)]),
+        log(samples=[png(2, 4)], loss=0.5),
+    ),
+    # More than either side sends.
+    "many_images": simple(log(samples=[png(1 + i % 7, 1) for i in range(110)])),
+    "table": simple(
+        log(loss=1, predictions={"$columns": ["id", "größe", "flag"], "$rows": [[1, 'a "text"\n', True], [2, "\U0001f600", None]]}),
+        log(**{"eval/t": {"$columns": ["x", "deep"], "$rows": [[0.1, {"a": ["b", "c"]}], [-2.5, {"a": ["d"]}]]}}),
+        log(none={"$columns": ["x"], "$rows": []}),
+    ),
+    "html": simple(log(loss=1, report={"$html": "<b>größe</b>\n"}), {"log": {"eval/report": {"$html": ""}}}),
+    # Both ranks log images, and rank 0's arrive.
+    "media_of_ranks": Scenario(
+        [[Process([log(0, samples=png(2 + rank, 2), loss=0.5), FINISH], rank=rank) for rank in range(2)]], ranks=2
     ),
 }
 

@@ -27,6 +27,14 @@ def value_of(value):
         return [value_of(item) for item in value]
     if isinstance(value, dict) and "$counts" in value:
         return wandb.Histogram(np_histogram=(value["$counts"], value["$edges"]))
+    if isinstance(value, dict) and "$png" in value:
+        path = pathlib.Path(tempfile.mkdtemp()) / "image.png"
+        path.write_bytes(bytes.fromhex(value["$png"]))
+        return wandb.Image(str(path), caption=value.get("caption"))
+    if isinstance(value, dict) and "$columns" in value:
+        return wandb.Table(columns=value["$columns"], data=value["$rows"])
+    if isinstance(value, dict) and "$html" in value:
+        return wandb.Html(value["$html"], inject=False)
     if isinstance(value, dict):
         return {key: value_of(item) for key, item in value.items()}
     return value

@@ -61,7 +61,13 @@ enum ranklog_kind {
   RANKLOG_UNSIGNED = 4,  // in a row, up to 2^53: the same as RANKLOG_NUMBER
   RANKLOG_NULL = 5,      // no member
   RANKLOG_LIST = 6,      // `size` items, whose keys do not count
-  RANKLOG_OBJECT = 7     // `size` items; if a key occurs twice, the last one counts
+  RANKLOG_OBJECT = 7,    // `size` items; if a key occurs twice, the last one counts
+
+  // Media: only as values of ranklog_log_media(). See media.h. The keys of items do not count.
+  RANKLOG_IMAGE = 8,   // 1 or 2 items: a text with the bytes of a PNG file, and the caption
+  RANKLOG_IMAGES = 9,  // `size` items, each a RANKLOG_IMAGE or a list with its items
+  RANKLOG_TABLE = 10,  // 2 items: a list of texts, the columns, and a list of rows, which are lists
+  RANKLOG_HTML = 11    // `size` bytes of text
 };
 
 // A key and a value: a metric of a row, or a field of an object. Owns nothing. A value of any other
@@ -99,6 +105,13 @@ static inline ranklog_field ranklog_text(const char* key, const char* text) {
   field.kind = RANKLOG_TEXT;
   field.text = text == NULL ? "" : text;
   field.size = strlen(field.text);
+  return field;
+}
+static inline ranklog_field ranklog_bytes(const char* key, const char* bytes, size_t size) {
+  ranklog_field field = ranklog_null(key);
+  field.kind = RANKLOG_TEXT;
+  field.text = bytes;
+  field.size = size;
   return field;
 }
 static inline ranklog_field ranklog_flag(const char* key, bool flag) {
@@ -221,6 +234,16 @@ RANKLOG_API const ranklog_settings* ranklog_run_settings(const ranklog_run* run)
 //   false  the row was refused; ranklog_get_stats() counts it by reason
 RANKLOG_API bool ranklog_log(ranklog_run* run, const ranklog_field* metrics, size_t count,
                              int64_t step) RANKLOG_NOEXCEPT;
+
+// Logs one row whose values may be media. See Run::Log() for rows with media: it writes files and may
+// wait, so not in a signal handler.
+//
+//   const ranklog_field image[] = {ranklog_bytes("", png, png_bytes), ranklog_text("", "a caption")};
+//   ranklog_field row[] = {ranklog_list("samples", image, 2), ranklog_number("loss", 0.3)};
+//   row[0].kind = RANKLOG_IMAGE;
+//   ranklog_log_media(run, row, 2, step);
+RANKLOG_API bool ranklog_log_media(ranklog_run* run, const ranklog_field* metrics, size_t count,
+                                   int64_t step) RANKLOG_NOEXCEPT;
 
 // Checks and stores a key. The same key has the same handle in all runs of the process; it is never
 // freed. Null: it cannot be logged; see ranklog_last_error().

@@ -17,6 +17,7 @@
 #else
 
 #include "ranklog/histogram.h"  // IWYU pragma: export
+#include "ranklog/media.h"      // IWYU pragma: export
 #include "ranklog/run.h"        // IWYU pragma: export
 #include "ranklog/settings.h"   // IWYU pragma: export
 #include "ranklog/span.h"       // IWYU pragma: export

@@ -14,6 +14,7 @@
 
 #include "ranklog/c.h"
 #include "ranklog/compiler.h"
+#include "ranklog/media.h"
 #include "ranklog/settings.h"
 #include "ranklog/span.h"
 #include "ranklog/value.h"
@@ -282,6 +283,36 @@ class Run {
   bool Log(const RowHandle& row, Span<const double> values) noexcept;
   bool Log(const RowHandle& row, Span<const double> values, int64_t step) noexcept;
 
+  // Logs one row with media: an Image, Images, a Table or Html. Their bytes go to files of the run,
+  // and the row gets the entries that W&B's SDK logs for them. A row without media is the row above,
+  // at the same cost.
+  //
+  // Not the fast path, because the files must be safe before the row is. Each is written to the
+  // daemon's state directory and synced to the disk: some ms per MB, and the time of a sync. Takes
+  // locks, so not in a signal handler. In the first 5 s of a run (finish_timeout, if that is
+  // shorter), it may wait until a daemon answers.
+  //   true   the row, and the files of its media, arrive, whatever is killed
+  //   false  the row was refused, as above; files that were written before that arrive alone
+  //
+  // A medium that cannot be kept is left out like any other value, the rest of the row is logged,
+  // and lost_values counts it: its content is wrong or too large, the disk has no room, no daemon has
+  // answered since Init(), or this process does not see the daemon's directory. stats().last_error
+  // says which, and what to do.
+  //
+  // Only ranks whose rows are the run's rows write media: rank 0 under kMain, the first rank of each
+  // node under kNode. Other ranks leave them out of their rows, which costs nothing and counts as
+  // nothing. See media.md.
+  template <typename = void>  // so that a row without media is not ambiguous
+  bool Log(std::initializer_list<MediaMetric> row) noexcept {
+    return ranklog_log_media(run_, row.begin(), row.size(), RANKLOG_NO_STEP);
+  }
+  template <typename = void>
+  bool Log(std::initializer_list<MediaMetric> row, int64_t step) noexcept {
+    return ranklog_log_media(run_, row.begin(), row.size(), GivenStep(step));
+  }
+  bool Log(Span<const MediaMetric> row) noexcept;
+  bool Log(Span<const MediaMetric> row, int64_t step) noexcept;
+
   // Merges the fields into the run's config or summary, by top-level key. If both Summary() and
   // Log() set a metric, the last value counts. A value that is set while a step is open counts as
   // set at the end of that step. Values of the rank whose rows are the run's rows (rank 0 under
@@ -445,6 +476,14 @@ inline bool Run::Log(Span<const Metric> row) noexcept {
 
 inline bool Run::Log(Span<const Metric> row, int64_t step) noexcept {
   return ranklog_log(run_, row.data(), row.size(), GivenStep(step));
+}
+
+inline bool Run::Log(Span<const MediaMetric> row) noexcept {
+  return ranklog_log_media(run_, row.data(), row.size(), RANKLOG_NO_STEP);
+}
+
+inline bool Run::Log(Span<const MediaMetric> row, int64_t step) noexcept {
+  return ranklog_log_media(run_, row.data(), row.size(), GivenStep(step));
 }
 
 inline MetricHandle Run::MetricKey(std::string_view key) noexcept {
