@@ -35,6 +35,9 @@ void Close(int* fd) {
   if (*fd >= 0) close(std::exchange(*fd, -1));
 }
 
+// The default of 64 KiB is soon full if the reader gets no processor for a while.
+constexpr int kPipeBytes = 1 << 20;
+
 bool AreSame(int a, int b) {
   struct stat of_a {};
   struct stat of_b {};
@@ -124,6 +127,7 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
       } else {
         stream.reads = pipe_ends[0];
         writes[i] = pipe_ends[1];
+        fcntl(writes[i], F_SETPIPE_SZ, kPipeBytes);  // may fail: then it is smaller
       }
     }
     descriptors.push_back(stream.reads);
@@ -138,7 +142,10 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
     status = absl::UnavailableError("cannot start a thread");
   }
   if (status.ok()) {
-    for (int i = 0; i < 2; ++i) dup2(writes[capture->one_ ? 0 : i], i + 1);
+    for (int i = 0; i < 2; ++i) {
+      dup2(writes[capture->one_ ? 0 : i], i + 1);
+      fstat(i + 1, &capture->captured_[i]);
+    }
   }
   for (int& fd : writes) Close(&fd);
   if (status.ok()) {
@@ -209,10 +216,12 @@ void ConsoleCapture::Watch() {
 
 void ConsoleCapture::Restore() {
   if (restored_.exchange(true)) return;
-  for (Stream& stream : streams_) {
-    if (stream.before < 0) continue;
-    dup2(stream.before, stream.number);
-    if (one_) dup2(stream.before, STDERR_FILENO);
+  for (int i = 0; i < 2; ++i) {
+    struct stat now {};
+    // The program may have redirected it itself since.
+    const bool ours = fstat(i + 1, &now) == 0 && now.st_dev == captured_[i].st_dev &&
+                      now.st_ino == captured_[i].st_ino;
+    if (ours) dup2(streams_[one_ ? 0 : i].before, i + 1);
   }
 }
 

@@ -7,6 +7,8 @@
 #ifndef CLIENT_CONSOLE_CAPTURE_H_
 #define CLIENT_CONSOLE_CAPTURE_H_
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -49,6 +51,7 @@ class ConsoleCapture {
 
   Stream streams_[2];
   bool one_ = false;  // stdout and stderr are the same file: one pipe for both
+  struct stat captured_[2] {};  // what 1 and 2 are during the capture
   int control_ = -1;
   std::atomic<bool> restored_ = false;
   std::atomic<bool> done_ = false;  // the reader has answered, or has ended

@@ -13,10 +13,30 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "ranklog/ranklog.h"
+
+namespace {
+
+bool KillReader(const std::string& handle) {
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    std::ifstream file(process.path() / "cmdline");
+    std::stringstream command;
+    command << file.rdbuf();
+    if (command.str().find("console-reader") == std::string::npos) continue;
+    if (command.str().find(handle) == std::string::npos) continue;
+    return kill(atoi(process.path().filename().c_str()), SIGKILL) == 0;
+  }
+  return false;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
@@ -36,7 +56,7 @@ int main(int argc, char** argv) {
   if (then == "kill-reader") {
     fflush(stdout);
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (system(("pkill -KILL -f '[c]onsole-reader " + run.Handle() + "'").c_str()) != 0) return 5;
+    if (!KillReader(run.Handle())) return 5;
     const std::string line(99, 'x');
     for (int i = 0; i < 5000; ++i) puts(line.c_str());
     puts("last words");

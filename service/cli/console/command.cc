@@ -19,6 +19,9 @@
 namespace ranklog::cli {
 namespace {
 
+// The default of 64 KiB is soon full if this process gets no processor for a while.
+constexpr int kPipeBytes = 1 << 20;
+
 struct Channel {
   UniqueFd reads;
   UniqueFd writes;
@@ -58,6 +61,7 @@ absl::StatusOr<Channel> MakeChannel(int like) {
   Channel channel;
   channel.reads = UniqueFd(ends[0]);
   channel.writes = UniqueFd(ends[1]);
+  fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);  // may fail: then it is smaller
   return channel;
 }
 

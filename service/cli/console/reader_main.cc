@@ -11,6 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "service/cli/console/command.h"
 #include "service/cli/console/source.h"
 
 namespace ranklog::cli {
@@ -36,6 +37,7 @@ int ConsoleReaderMain(int argc, char** argv) {
   while (log.attached() || AnyOpen(sources)) {
     CopyUntil(&sources, &log, &control, RunLog::kFlushInterval);
     log.FlushIfDue(absl::Now());
+    CopyWindowSize(sources);  // nothing tells this session that it has changed
     if (control[0].fd < 0 || control[0].revents == 0) continue;
     char byte = 0;
     const bool lives = read(STDIN_FILENO, &byte, 1) == 1;

@@ -52,7 +52,7 @@ void Copy(Source* source, RunLog* log) {
 }
 
 void Drain(std::vector<Source>* sources, RunLog* log) {
-  constexpr int kMost = 64;  // reads: more than a pipe holds, and an end if somebody writes on
+  constexpr int kMost = 256;  // reads: more than a pipe holds, and an end if somebody writes on
   for (Source& source : *sources) {
     for (int i = 0; i < kMost && source.open() && CopyOnce(&source, log); ++i) {
     }
