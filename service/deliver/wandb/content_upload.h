@@ -49,6 +49,13 @@ class ContentUpload {
   // Begins anew with the server, for instance because an address has expired. What the server has
   // is not sent again.
   virtual void Restart() = 0;
+  // What the server has: whole files, and the bytes of those and of whole parts. Counted anew after
+  // Restart().
+  struct Sent {
+    uint64_t files = 0;
+    uint64_t bytes = 0;
+  };
+  virtual Sent sent() const = 0;
   // For messages: "artifact gpt".
   virtual std::string Name() const = 0;
 };
