@@ -114,6 +114,42 @@ TEST_F(ArtifactsTest, SurviveTheDaemonInTheMiddle) {
   ExpectArrived();
 }
 
+TEST_F(ArtifactsTest, SavedFilesFollowTheirPolicies) {
+  node_.Start();
+  StartRank("save", path_);
+  const auto has = [&](const char* name, const char* content) {
+    return server_.WaitFor(
+        [&](const auto& runs) {
+          const auto run = runs.find("job");
+          if (run == runs.end()) return false;
+          const auto file = run->second.files.find(name);
+          return file != run->second.files.end() && file->second == content;
+        },
+        absl::Seconds(60));
+  };
+  EXPECT_TRUE(has("live.txt", "first"));
+  std::ofstream(path_ + "/go") << "";
+  EXPECT_TRUE(has("live.txt", "the second"));
+  EXPECT_EQ(server_.run("job").files.count("end.txt"), 0u);
+  std::ofstream(path_ + "/end") << "";
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_TRUE(has("live.txt", "the last one"));
+  EXPECT_TRUE(has("end.txt", "at the end"));
+}
+
+TEST_F(ArtifactsTest, LastCopyOfAKilledProcessCounts) {
+  node_.Start();
+  StartRank("save-die", path_);
+  std::ofstream(path_ + "/go") << "";
+  std::ofstream(path_ + "/end") << "";
+  EXPECT_EQ(rank_->Wait(), -SIGKILL);
+  ASSERT_TRUE(server_.WaitFor(
+      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  EXPECT_EQ(server_.run("job").files.at("live.txt"), "first");
+  EXPECT_EQ(server_.run("job").files.count("end.txt"), 0u);
+}
+
 TEST_F(ArtifactsTest, WhatIsNotThereIsRefused) {
   node_.Start();
   StartRank("finish", dir_.File("absent"));

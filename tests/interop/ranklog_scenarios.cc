@@ -102,7 +102,12 @@ void LogFiles(Run& run, const json& call) {
   }
   Upload upload;
   if (call.contains("save")) {
-    upload = run.Save(directory / call["save"].get<std::string>());
+    const std::string policy = call.value("policy", "now");
+    const SavePolicy when = policy == "end"    ? SavePolicy::kEnd
+                            : policy == "live" ? SavePolicy::kLive
+                                               : SavePolicy::kNow;
+    upload = run.Save(directory / call["save"].get<std::string>(), "", when);
+    if (when == SavePolicy::kEnd) return;  // the file must be there then
   } else {
     const json& given = call["artifact"];
     Artifact artifact;

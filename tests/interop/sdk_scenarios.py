@@ -69,7 +69,7 @@ def perform(run, call):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         if "save" in call:
-            run.save(str(directory / call["save"]), base_path=str(directory), policy="now")
+            run.save(str(directory / call["save"]), base_path=str(directory), policy=call.get("policy", "now"))
     if "artifact" in call:
         given = dict(call["artifact"])
         aliases, references = given.pop("aliases"), given.pop("references", [])

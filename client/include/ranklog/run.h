@@ -99,12 +99,26 @@ struct Artifact {
   std::vector<std::string> references{};  // URLs of content that stays where it is
 };
 
+// When Run::Save() uploads a file.
+enum class SavePolicy {
+  kNow = RANKLOG_SAVE_NOW,  // as it is at the call
+  // As it is at Finish() or in the destructor. Until then the upload is kStaging, and the file need
+  // not exist. If the process is killed, the file is not uploaded.
+  kEnd = RANKLOG_SAVE_END,
+  // As it is at the call; again if its size or its time has changed, which is checked every 5
+  // seconds; and as it is at the end. The upload is kStaged once a copy is. If the process is killed,
+  // the last copy counts. A file that is absent, or changes while it is copied, is tried again at the
+  // next check.
+  kLive = RANKLOG_SAVE_LIVE,
+};
+
 // The upload of an artifact or of a file. Copies are cheap, and any thread may use them.
 class Upload {
  public:
   Upload() = default;  // kRefused
   enum class State {
-    kStaging = RANKLOG_STAGING,  // its files are being copied: they must not change
+    // Its files are being copied, so they must not change. Or its SavePolicy has no copy yet.
+    kStaging = RANKLOG_STAGING,
     // It will arrive, whatever is killed, like a row for which Log() returned true. Its files may
     // change now, and may be removed.
     kStaged = RANKLOG_STAGED,
@@ -302,9 +316,10 @@ class Run {
   //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
   //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
   Upload LogArtifact(const Artifact& artifact) noexcept;
-  // Uploads a file as it is now to the files of the run, in the same way. `name`: its path there, with
-  // /; empty: the last component of `path`. A later file of the same name replaces it.
-  Upload Save(const std::string& path, const std::string& name = "") noexcept;
+  // Uploads a file to the files of the run, in the same way. `name`: its path there, with /; empty: the
+  // last component of `path`. A later file of the same name replaces it.
+  Upload Save(const std::string& path, const std::string& name = "",
+              SavePolicy policy = SavePolicy::kNow) noexcept;
 
   // Tells the tracker that the job is about to be preempted, for instance after a SIGTERM from the
   // scheduler. Any rank may. If the run then ends with an error, W&B shows it as preempted instead
@@ -544,8 +559,10 @@ inline Upload Run::LogArtifact(const Artifact& artifact) noexcept {
   return Upload(ranklog_log_artifact(run_, &converted));
 }
 
-inline Upload Run::Save(const std::string& path, const std::string& name) noexcept {
-  return Upload(ranklog_save(run_, path.c_str(), name.empty() ? nullptr : name.c_str()));
+inline Upload Run::Save(const std::string& path, const std::string& name,
+                        SavePolicy policy) noexcept {
+  return Upload(ranklog_save_by_policy(run_, path.c_str(), name.empty() ? nullptr : name.c_str(),
+                                       static_cast<int>(policy)));
 }
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }
