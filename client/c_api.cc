@@ -326,6 +326,16 @@ ranklog_upload* ranklog_save_by_policy(ranklog_run* run, const char* path, const
   });
 }
 
+ranklog_upload* ranklog_use_artifact(ranklog_run* run, const char* name) noexcept {
+  return NewUpload(run, [&](RunState* state) {
+    ranklog::v1::Item item;
+    const absl::Status status =
+        ranklog::internal::UseToProto(name == nullptr ? "" : name, item.mutable_artifact());
+    if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
+    return state->StageUse(std::move(item));
+  });
+}
+
 int ranklog_upload_state(const ranklog_upload* upload) noexcept {
   return upload == nullptr ? RANKLOG_REFUSED : static_cast<int>(UploadOf(upload).state());
 }

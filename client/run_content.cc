@@ -85,6 +85,13 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
   });
 }
 
+std::shared_ptr<Upload> RunState::StageUse(v1::Item item) {
+  return Stage([item = std::move(item)](const v1::ContentPlace&,
+                                        std::vector<std::string>*) -> absl::StatusOr<v1::Item> {
+    return item;
+  });
+}
+
 RunState::StageFn RunState::RunFileStage(std::string path, std::string name) {
   return [this, path = std::move(path), name = std::move(name)](
              const v1::ContentPlace& place,

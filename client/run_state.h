@@ -59,6 +59,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // `item` has an artifact without its files, and with a member `entries`. `paths`: files, and
   // directories whose files are meant.
   std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
+  // `item` has an artifact that the run uses. Among the uploads, so that it keeps its place.
+  std::shared_ptr<Upload> StageUse(v1::Item item);
   // A file of the run. `name`: its path among the files of the run.
   std::shared_ptr<Upload> StageRunFile(const std::string& path, std::string name);
   // The same at the end of the run; `live`: also now, and each time that the file has changed.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/cli/artifacts_get.h"
 #include "service/cli/command.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/table.h"
@@ -30,13 +31,23 @@ STATE is "delivered" once every tracker of the run has it, "refused" if a tracke
 "uploading" with the part that the tracker has, as of some seconds ago, and "waiting" before that. "local": the run
 stays on this node, and its files are kept in STATE_DIR/content.
 
+`ranklog artifacts get NAME --root DIR` downloads a version of an artifact of the tracker to a directory. NAME is
+[[ENTITY/]PROJECT/]NAME[:ALIAS]; without them, $WANDB_ENTITY, --project or $WANDB_PROJECT, and "latest" apply. An alias
+may be a version, "v3". Each file is checked (MD5) before it gets its name. Files that are right already are not
+downloaded, so the same command continues a download. References are listed, not downloaded.
+
+Exit code: 0 success, 1 failure, 2 wrong usage.
+
 Examples:
   ranklog artifacts latest
+  ranklog artifacts get gpt:latest --project llm --root checkpoint
+  ranklog artifacts get my-team/llm/gpt:v3 --type model --root checkpoint
   ranklog artifacts latest --json | jq -r '.[] | select(.state == "waiting") | .name')";
 
 struct ArtifactsFlags {
-  RunArgument run;
+  RunArgument run;  // or "get"
   bool json = false;
+  ArtifactsGetFlags get;
 };
 
 // How far an upload is at the tracker that is furthest behind.
@@ -93,6 +104,7 @@ class UploadStates {
 model::Json Describe(const model::StoredItem& stored, const UploadState& state) {
   const model::Json& object = stored.item.object;
   const bool is_file = stored.item.kind == model::Item::Kind::kRunFile;
+  const bool is_used = object.contains("use");
   const auto member = [&object](const char* key) {
     return object.contains(key) ? object[key] : model::Json(nullptr);
   };
@@ -107,9 +119,13 @@ model::Json Describe(const model::StoredItem& stored, const UploadState& state) 
     }
     files.push_back(std::move(file));
   }
-  return {{"name", is_file ? member("path") : member("name")},
-          {"type", is_file ? model::Json("file") : member("type")},
-          {"aliases", is_file ? model::Json::array() : member("aliases")},
+  return {{"name", member(is_file   ? "path"
+                          : is_used ? "use"
+                                    : "name")},
+          {"type", is_file   ? model::Json("file")
+                   : is_used ? model::Json("used")
+                             : member("type")},
+          {"aliases", is_file || is_used ? model::Json::array() : member("aliases")},
           {"step", member("step")},
           {"timestamp", static_cast<double>(stored.item.time_us) / 1e6},
           {"bytes", bytes},
@@ -133,7 +149,12 @@ std::string StateText(const model::Json& artifact) {
                          BytesText(static_cast<int64_t>(bytes)));
 }
 
-absl::Status ListArtifacts(const Globals& globals, const ArtifactsFlags& flags) {
+absl::Status Artifacts(const Globals& globals, const ArtifactsFlags& flags) {
+  if (flags.run.text == "get" && !flags.get.name.empty()) {
+    if (flags.get.root.empty()) return WrongUsage("get needs --root DIR");
+    return GetArtifact(globals, flags.get, flags.run.project);
+  }
+  if (!flags.get.name.empty()) return WrongUsage("only `ranklog artifacts get` takes a NAME");
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const UploadStates states, UploadStates::Read(*reader, run.id));
@@ -166,10 +187,20 @@ absl::Status ListArtifacts(const Globals& globals, const ArtifactsFlags& flags) 
 }  // namespace
 
 void AddArtifacts(Program& program) {
-  auto [options, flags] = program.Add("artifacts", "list the artifacts and files of a run",
-                                      kArtifactsFooter, ListArtifacts);
+  auto [options, flags] =
+      program.Add("artifacts", "list the artifacts and files of a run, or download an artifact",
+                  kArtifactsFooter, Artifacts);
   flags.run.AddTo(options);
+  options.Add("NAME", &flags.get.name, "after `get`: the artifact to download");
   options.Add("--json", &flags.json, "print an array of objects, with each file");
+  options.Add("--root", &flags.get.root, "get: the directory to download to", {.type = "DIR"});
+  options.Add("--type", &flags.get.type, "get: fail if the artifact has another type",
+              {.type = "TYPE"});
+  options.Add("--base-url", &flags.get.base_url,
+              "get: the tracker's server; default $WANDB_BASE_URL", {.type = "URL"});
+  options.Add("--timeout", &flags.get.timeout,
+              "get: how long to retry if the server does not answer; default 30s",
+              {.type = "DURATION", .check = CheckDuration});
 }
 
 }  // namespace ranklog::cli

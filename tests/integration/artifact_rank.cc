@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   const ranklog::Upload notes = run.Save(path + "/notes.txt", "notes/today.txt");
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - before;
   const uint64_t refused = (upload.Wait() ? 0 : 1) + (notes.Wait() ? 0 : 1);
+  if (refused == 0 && !run.UseArtifact("gpt:latest").Wait()) return 8;
   if (refused == 0) {
     std::cout << "staged";
   } else {

@@ -146,6 +146,7 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("summary")) run.Summary(Fields(call["summary"]));
   if (call.contains("define")) Define(run, call["define"]);
   if (call.contains("files")) LogFiles(run, call);
+  if (call.contains("use")) run.UseArtifact(call["use"].get<std::string>());
   if (call.contains("preempt")) run.MarkPreempting();
   if (call.contains("alert")) Alert(run, call["alert"]);
   if (call.contains("print")) std::puts(call["print"].get<std::string>().c_str());

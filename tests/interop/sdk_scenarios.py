@@ -62,6 +62,8 @@ def perform(run, call):
         if "summary" in metric:
             metric["summary"] = ",".join(metric["summary"])
         run.define_metric(metric.pop("name"), **metric)
+    if "use" in call:
+        run.use_artifact(call["use"])
     if "files" in call:
         directory = pathlib.Path(tempfile.mkdtemp())
         for name, text in call["files"].items():

@@ -304,6 +304,9 @@ RANKLOG_API ranklog_upload* ranklog_save(ranklog_run* run, const char* path,
 enum ranklog_save_policy { RANKLOG_SAVE_NOW = 0, RANKLOG_SAVE_END = 1, RANKLOG_SAVE_LIVE = 2 };
 RANKLOG_API ranklog_upload* ranklog_save_by_policy(ranklog_run* run, const char* path,
                                                    const char* name, int policy) RANKLOG_NOEXCEPT;
+// See Run::UseArtifact().
+RANKLOG_API ranklog_upload* ranklog_use_artifact(ranklog_run* run,
+                                                 const char* name) RANKLOG_NOEXCEPT;
 // Each returns a ranklog_upload_state; RANKLOG_REFUSED for null. ranklog_upload_wait() waits while it
 // is RANKLOG_STAGING, for at most `timeout_ms`.
 RANKLOG_API int ranklog_upload_state(const ranklog_upload* upload) RANKLOG_NOEXCEPT;

@@ -321,6 +321,14 @@ class Run {
   Upload Save(const std::string& path, const std::string& name = "",
               SavePolicy policy = SavePolicy::kNow) noexcept;
 
+  // Records that the run uses a version of an artifact: the tracker shows it as an input of the run.
+  // `name`: [[ENTITY/]PROJECT/]NAME[:ALIAS], by default of the run's project, and "latest"; an alias may
+  // be a version, "v3". Downloads nothing (see `ranklog artifacts get`). Returns at once, like
+  // LogArtifact(), and keeps its place among the uploads of the process: the alias means the version
+  // that has it once the earlier ones have arrived. An artifact that the tracker does not have then is
+  // in `ranklog dead`.
+  Upload UseArtifact(const std::string& name) noexcept;
+
   // Tells the tracker that the job is about to be preempted, for instance after a SIGTERM from the
   // scheduler. Any rank may. If the run then ends with an error, W&B shows it as preempted instead
   // of failed, until the job continues it. Returns false if it was not accepted. Takes locks, so not
@@ -563,6 +571,10 @@ inline Upload Run::Save(const std::string& path, const std::string& name,
                         SavePolicy policy) noexcept {
   return Upload(ranklog_save_by_policy(run_, path.c_str(), name.empty() ? nullptr : name.c_str(),
                                        static_cast<int>(policy)));
+}
+
+inline Upload Run::UseArtifact(const std::string& name) noexcept {
+  return Upload(ranklog_use_artifact(run_, name.c_str()));
 }
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }

@@ -49,8 +49,11 @@ absl::optional<absl::Duration> WandbDelivery::SendContent(bool ending, absl::Tim
                                .run_id = cursor_.run_id,
                                .staged = content_dir_,
                                .multipart_bytes = options_.multipart_bytes,
-                               .part_bytes = options_.part_bytes};
-    if (item.kind == model::Item::Kind::kArtifact) {
+                               .part_bytes = options_.part_bytes,
+                               .names_used_project = names_used_project_};
+    if (!TextOf(item.object, "use").empty()) {
+      upload_ = UseArtifact(item, std::move(place));
+    } else if (item.kind == model::Item::Kind::kArtifact) {
       upload_ = UploadArtifact(item, std::move(place));
     } else {
       // Only the newest of equal names is sent.

@@ -224,6 +224,7 @@ class WandbDelivery : public TrackerDelivery {
   bool features_known_ = false;
   bool gzip_ = false;
   bool globs_ = false;
+  bool names_used_project_ = false;
 
   // The run's standing. Several stores may feed the run, one after the other.
   bool asked_ = false;                          // asked since the start
