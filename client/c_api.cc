@@ -338,13 +338,36 @@ ranklog_upload* ranklog_log_artifact(ranklog_run* run, const ranklog_artifact* a
 }
 
 ranklog_upload* ranklog_save(ranklog_run* run, const char* path, const char* name) noexcept {
+  return ranklog_save_by_policy(run, path, name, RANKLOG_SAVE_NOW);
+}
+
+ranklog_upload* ranklog_save_by_policy(ranklog_run* run, const char* path, const char* name,
+                                       int policy) noexcept {
   return NewUpload(run, [&](RunState* state) {
     const std::string from = path == nullptr ? "" : path;
     const std::string to = name == nullptr ? from.substr(from.rfind('/') + 1) : name;
     if (const std::string error = ranklog::internal::FileNameError(to); !error.empty()) {
       return state->RefuseUpload(error);
     }
-    return state->StageRunFile(from, to);
+    switch (policy) {
+      case RANKLOG_SAVE_NOW:
+        return state->StageRunFile(from, to);
+      case RANKLOG_SAVE_END:
+      case RANKLOG_SAVE_LIVE:
+        return state->KeepSaving(from, to, /*live=*/policy == RANKLOG_SAVE_LIVE);
+      default:
+        return state->RefuseUpload("unknown save policy; use RANKLOG_SAVE_NOW, _END or _LIVE");
+    }
+  });
+}
+
+ranklog_upload* ranklog_use_artifact(ranklog_run* run, const char* name) noexcept {
+  return NewUpload(run, [&](RunState* state) {
+    ranklog::v1::Item item;
+    const absl::Status status =
+        ranklog::internal::UseToProto(name == nullptr ? "" : name, item.mutable_artifact());
+    if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
+    return state->StageUse(std::move(item));
   });
 }
 

@@ -50,8 +50,8 @@ class ConsoleCapture {
   void Restore();
 
   Stream streams_[2];
-  bool one_ = false;  // stdout and stderr are the same file: one pipe for both
-  struct stat captured_[2] {};  // what 1 and 2 are during the capture
+  bool one_ = false;           // stdout and stderr are the same file: one pipe for both
+  struct stat captured_[2]{};  // what 1 and 2 are during the capture
   int control_ = -1;
   std::atomic<bool> restored_ = false;
   std::atomic<bool> done_ = false;  // the reader has answered, or has ended

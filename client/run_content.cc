@@ -85,15 +85,26 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
   });
 }
 
-std::shared_ptr<Upload> RunState::StageRunFile(const std::string& path, std::string name) {
-  return Stage([this, path = Absolute(path), name = std::move(name)](
-                   const v1::ContentPlace& place,
-                   std::vector<std::string>* staged) -> absl::StatusOr<v1::Item> {
+std::shared_ptr<Upload> RunState::StageUse(v1::Item item) {
+  return Stage([item = std::move(item)](const v1::ContentPlace&,
+                                        std::vector<std::string>*) -> absl::StatusOr<v1::Item> {
+    return item;
+  });
+}
+
+RunState::StageFn RunState::RunFileStage(std::string path, std::string name) {
+  return [this, path = std::move(path), name = std::move(name)](
+             const v1::ContentPlace& place,
+             std::vector<std::string>* staged) -> absl::StatusOr<v1::Item> {
     absl::StatusOr<StagedFile> file = StageFile(place, path, Advance());
     if (!file.ok()) return file.status();
     staged->push_back(file->name);
     return RunFileItem(name, *file);
-  });
+  };
+}
+
+std::shared_ptr<Upload> RunState::StageRunFile(const std::string& path, std::string name) {
+  return Stage(RunFileStage(Absolute(path), std::move(name)));
 }
 
 v1::Item RunState::RunFileItem(const std::string& path, const StagedFile& file) {
@@ -137,33 +148,45 @@ std::shared_ptr<Upload> RunState::Stage(StageFn stage) {
 }
 
 void RunState::RunStage(const StageFn& stage, Upload* upload) noexcept {
+  bool counted = false;
+  const absl::Status status = TryStage(stage, &counted);
+  if (status.ok()) {
+    upload->Staged();
+  } else {
+    RefuseStaged(status, counted, upload);
+  }
+  StagingEnds();
+}
+
+void RunState::RefuseStaged(const absl::Status& status, bool counted, Upload* upload) noexcept {
   std::string why = "no memory";
-  v1::ContentPlace place;
-  std::vector<std::string> staged;
-  bool taken = false;
   try {
-    absl::Status status;
-    absl::StatusOr<v1::ContentPlace> found = AwaitContentPlace(Clock::time_point::max());
-    if (found.ok()) {
-      place = *std::move(found);
-      absl::StatusOr<v1::Item> item = stage(place, &staged);
-      status = item.status();
-      if (status.ok()) taken = AddItem(*item);
-    } else {
-      status = found.status();
-    }
-    if (!status.ok()) RefuseItem(std::string(status.message()));
-    if (!taken) why = status.ok() ? GetStats().last_error : std::string(status.message());
+    why = std::string(status.message());
+    if (!counted) RefuseItem(why);
   } catch (...) {  // no memory
     RefuseItem("no memory");
   }
-  if (taken) {
-    upload->Staged();
-  } else {
-    for (const std::string& name : staged) RemoveStagedFile(place, name);
-    upload->Refuse(std::move(why));
+  if (upload->state() == Upload::kStaging) upload->Refuse(std::move(why));
+}
+
+absl::Status RunState::TryStage(const StageFn& stage, bool* counted) noexcept {
+  absl::Status status = absl::ResourceExhaustedError("no memory");
+  absl::StatusOr<v1::ContentPlace> place;
+  std::vector<std::string> staged;
+  try {
+    place = AwaitContentPlace(Clock::time_point::max());
+    if (!place.ok()) return place.status();
+    absl::StatusOr<v1::Item> item = stage(*place, &staged);
+    status = item.status();
+    if (status.ok()) {
+      if (AddItem(*item)) return absl::OkStatus();
+      *counted = true;
+      status = absl::AbortedError(GetStats().last_error);
+    }
+  } catch (...) {  // no memory
   }
-  StagingEnds();
+  for (const std::string& name : staged) RemoveStagedFile(*place, name);
+  return status;
 }
 
 void RunState::StagingEnds() {

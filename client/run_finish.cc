@@ -113,8 +113,11 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
                       !rings_before.empty() && HasRunsRows();
   if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream open
   AwaitFacts(Clock::now() + std::max(timeout, kCallPatience));
-  if (!closed_.load()) StopConsole();
-  if (!closed_.load()) AwaitStaging(std::max(timeout, settings_.finish_timeout));
+  if (!closed_.load()) {
+    StopConsole();
+    EndSaves();
+    AwaitStaging(std::max(timeout, settings_.finish_timeout));
+  }
   const Clock::time_point start = Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;

@@ -300,6 +300,8 @@ void RunState::ForgetParent() {
   facts_state_ = Facts::kDone;
   staging_ = 0;  // the copies are the parent's
   staging_cancelled_ = false;
+  saved_.clear();
+  saves_are_watched_ = saves_ended_ = false;
   delivery_ = Delivery::kNotAwaited;
   for (auto& rows : lost_without_ring_) rows = 0;
   lost_items_ = 0;

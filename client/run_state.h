@@ -28,6 +28,7 @@
 #include "client/facts/metadata.h"
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
+#include "client/staged_files.h"
 #include "client/stager.h"
 #include "client/stream/streamed_run.h"
 #include "client/thread_rings.h"
@@ -67,10 +68,14 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // `item` has an artifact without its files, and with a member `entries`. `paths`: files, and
   // directories whose files are meant.
   std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
+  // `item` has an artifact that the run uses. Among the uploads, so that it keeps its place.
+  std::shared_ptr<Upload> StageUse(v1::Item item);
   // A file of the run. `name`: its path among the files of the run.
   std::shared_ptr<Upload> StageRunFile(const std::string& path, std::string name);
   // Defined in run_console.cc.
   bool CaptureConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // The same at the end of the run; `live`: also now, and each time that the file has changed.
+  std::shared_ptr<Upload> KeepSaving(const std::string& path, std::string name, bool live);
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.
@@ -132,6 +137,24 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
                                                          std::vector<std::string>* staged)>;
   std::shared_ptr<Upload> Stage(StageFn stage);
   void RunStage(const StageFn& stage, Upload* upload) noexcept;
+  // Writes the item to the ring, or removes its copies again. `counted`: its refusal is counted.
+  absl::Status TryStage(const StageFn& stage, bool* counted) noexcept;
+  // Counts it, unless it is `counted`; and refuses the upload, unless an earlier copy was staged.
+  void RefuseStaged(const absl::Status& status, bool counted, Upload* upload) noexcept;
+  StageFn RunFileStage(std::string path, std::string name);
+  // A file with a policy other than "now". Only the stager's thread changes its members.
+  struct SavedFile {
+    std::string path;
+    std::string name;
+    bool live = false;
+    std::shared_ptr<Upload> upload;
+    FileStamp staged{};  // of the last copy
+  };
+  // For the stager's thread: copies the live files that have changed. False: the run has ended.
+  bool StageChangedSaves() noexcept;
+  void StageLastSaves() noexcept;
+  // Makes the last copies, for which AwaitStaging() waits.
+  void EndSaves() ABSL_LOCKS_EXCLUDED(StateMutex());
   // To call while a copy advances; false: give it up.
   std::function<bool(uint64_t copied)> Advance();
   void StagingEnds();
@@ -264,6 +287,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::atomic<std::chrono::steady_clock::duration> staging_advanced_{};  // when, since its epoch
   std::atomic<bool> staging_cancelled_ = false;
   Event staging_ended_;
+  std::vector<std::shared_ptr<SavedFile>> saved_ ABSL_GUARDED_BY(StateMutex());
+  bool saves_are_watched_ ABSL_GUARDED_BY(StateMutex()) = false;
+  bool saves_ended_ ABSL_GUARDED_BY(StateMutex()) = false;
 
   bool announced_ = false;  // `ranklog exec` logs the console; set by Create()
   ConsoleCapture* capture_ ABSL_GUARDED_BY(StateMutex()) = nullptr;

@@ -140,6 +140,12 @@ void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name) {
   unlink(absl::StrCat(place.dir(), "/", name).c_str());
 }
 
+FileStamp StampOf(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return {info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);

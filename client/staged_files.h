@@ -35,6 +35,15 @@ absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::s
 absl::StatusOr<StagedFile> StageBytes(const v1::ContentPlace& place, std::string_view bytes);
 void RemoveStagedFile(const v1::ContentPlace& place, const std::string& name);
 
+// Tells whether a file was written since. All are equal that cannot be read.
+struct FileStamp {
+  int64_t bytes = -1;
+  int64_t time_ns = 0;  // Unix time of the last change
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+FileStamp StampOf(const std::string& path);
+
 // The path from the root, for the process's current directory. The path itself if that is unknown.
 std::string Absolute(const std::string& path);
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <list>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -47,11 +48,17 @@ class Stager {
   static Stager* Get() ABSL_LOCKS_EXCLUDED(StateMutex());
   // Calls `job` on the thread, after the earlier ones. False: the thread cannot be started.
   bool Add(std::function<void()> job) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // From now on, calls `check` on the thread, every few seconds, until it returns false. False: as
+  // above.
+  bool Watch(std::function<bool()> check) ABSL_LOCKS_EXCLUDED(StateMutex());
 
  private:
+  bool Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void RunChecks() ABSL_LOCKS_EXCLUDED(StateMutex());
 
   std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(StateMutex());
+  std::list<std::function<bool()>> checks_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
   Event added_;
 };

@@ -208,6 +208,20 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
   return absl::OkStatus();
 }
 
+absl::Status UseToProto(std::string_view name, v1::Object* artifact) {
+  const std::string_view last = name.substr(name.rfind('/') + 1);
+  const size_t colon = std::min(last.find(':'), last.size());
+  const bool valid = IsUtf8(name) && std::count(name.begin(), name.end(), '/') <= 2 &&
+                     name.find("//") == name.npos && name.substr(0, 1) != "/" && colon > 0 &&
+                     colon + 1 != last.size() && last.find(':', colon + 1) == last.npos;
+  if (!valid) {
+    return absl::InvalidArgumentError(
+        "UseArtifact: the name must be [[ENTITY/]PROJECT/]NAME[:ALIAS]");
+  }
+  AddField("use", artifact)->set_text(std::string(name));
+  return absl::OkStatus();
+}
+
 std::string FileNameError(std::string_view name) {
   if (name.empty() || name[0] == '/' || !IsUtf8(name)) {
     return "a file of a run needs a name: UTF-8, and not beginning with /";

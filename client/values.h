@@ -32,6 +32,9 @@ std::string FileNameError(std::string_view name);
 //   kInvalidArgument   the title does not have 1 to 64 characters, a text is not UTF-8, or the level
 //                      or the wait is out of range
 absl::Status ToProto(const ranklog_alert_options& options, v1::Object* alert);
+// The same for the name of an artifact that the run uses.
+//   kInvalidArgument  not [[ENTITY/]PROJECT/]NAME[:ALIAS]
+absl::Status UseToProto(std::string_view name, v1::Object* artifact);
 
 }  // namespace ranklog::internal
 

@@ -30,6 +30,8 @@ void AddUpRuns(Overview* overview) {
       sum.refused_rows += one.refused_rows;
       sum.pending_items += one.pending_items;
       sum.replayed_rows += one.replayed_rows;
+      sum.pending_files += one.pending_files;
+      sum.pending_file_bytes += one.pending_file_bytes;
       if (sum.last_error.empty() && IsOpen(report, one)) {
         sum.last_error = one.last_error;  // from the newest run
       }

@@ -171,6 +171,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
       absl::StrAppend(&text, "  ", Counted(destination.pending_items, "item"),
                       " (config, summary, metric definitions) pending\n");
     }
+    if (destination.pending_files > 0) {
+      absl::StrAppend(&text, "  ", query::UploadsText(destination), " to upload\n");
+    }
     if (!destination.url.empty()) {
       absl::StrAppend(&text, "  ", Printable(destination.url), "\n");
     }

@@ -22,9 +22,10 @@ namespace {
 
 constexpr char kStatusFooter[] = R"(
 Rows are counted per destination: queued rows wait to be delivered, refused rows are dead letters
-(see `ranklog dead RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the
-run. Lost rows were refused by Log(), or lost with an earlier store; they are counted by reason. The last success
-and the last failure are those since the daemon's start.
+(see `ranklog dead RUN`). Uploads are the files of artifacts and of runs that wait or are being sent (see
+`ranklog artifacts RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the run.
+Lost rows were refused by Log(), or lost with an earlier store; they are counted by reason. The last success and the
+last failure are those since the daemon's start.
 
 --watch redraws the page at each --interval, until Ctrl-C, as far as it fits into the terminal. If stdout is not a
 terminal, it prints one line of KEY=VALUE pairs each time, or an object with --json.

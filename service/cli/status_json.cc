@@ -87,6 +87,8 @@ model::Json OverviewJson(const Overview& overview) {
                             {"refused_rows", destination.refused_rows},
                             {"pending_items", destination.pending_items},
                             {"replayed_rows", destination.replayed_rows},
+                            {"pending_files", destination.pending_files},
+                            {"pending_file_bytes", destination.pending_file_bytes},
                             {"last_error", destination.last_error},
                             {"reasons", query::WaitingTexts(overview.runs, kind)}});
   }

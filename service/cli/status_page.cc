@@ -245,6 +245,17 @@ std::string RunningText(const std::vector<const query::RunReport*>& live,
   return absl::StrCat("\n", table.ToString(terminal));
 }
 
+// The artifacts and files that a tracker lacks; usually none.
+std::string UploadLines(const Overview& overview) {
+  std::string text;
+  for (const auto& [kind, destination] : overview.destinations) {
+    if (destination.pending_files == 0) continue;
+    absl::StrAppend(&text, "uploads ", query::UploadsText(destination), ", to ", Printable(kind),
+                    "\n");
+  }
+  return text;
+}
+
 // The large items that are not in the store yet; usually none.
 std::string ContentText(const Overview& overview) {
   if (overview.content_bytes == 0) return "";
@@ -270,7 +281,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
                     Counted(daemon->live_jobs, "job"), " attached, ",
                     ShortNumber(daemon->rows_per_second, 3), " rows/s\n");
   }
-  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
+  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n", UploadLines(overview),
                   "lost    ", LostText(overview, terminal), "\n");
   text += SpoolLines(overview, terminal);
   text += DaemonLines(overview, terminal);

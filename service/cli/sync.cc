@@ -44,6 +44,7 @@ constexpr char kSyncFooter[] = R"(
 Without RUN, delivers every run that is not fully delivered. If a daemon is running, it delivers and this command
 waits. Without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts
 meanwhile, its daemon takes over. Interrupting this command loses nothing: the next sync continues.
+The progress also counts the files of artifacts and of runs that are uploaded, and their bytes.
 
 If this node has no key for the server of a run, that run waits. The other runs are delivered.
 
@@ -267,6 +268,7 @@ class Sync {
   // Waits until everything is delivered, or nothing has changed for the timeout.
   absl::Status Wait() {
     ProgressBar progress("sync", /*lines=*/true);
+    UploadProgress uploads;
     absl::optional<SyncProgress> last;
     absl::Time moved = SteadyNow();
     while (true) {
@@ -281,9 +283,7 @@ class Sync {
         });
       }
       const SyncProgress current = ProgressOf(reports);
-      // Once all rows are delivered, the ends of runs remain.
-      progress.Update(current.done,
-                      current.done < current.total ? current.total : current.total + current.open);
+      uploads.Show(current, &progress);
       report_.PrintErrors(reports, &progress);
       report_.PrintStoreError(pipeline_ == nullptr ? "" : pipeline_->StoreError(), &progress);
       if (lock_ != nullptr && storage::StateRequest::Any(state_dir_)) {

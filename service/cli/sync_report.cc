@@ -1,8 +1,10 @@
 #include "service/cli/sync_report.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/storage/directories/state_lock.h"
 
@@ -25,10 +27,29 @@ SyncProgress ProgressOf(const std::vector<query::RunReport>& reports) {
       if (!IsTracker(destination)) continue;
       sum.done += report.run.rows - destination.pending_rows;
       sum.total += report.run.rows;
+      sum.files += destination.pending_files;
+      sum.file_bytes += destination.pending_file_bytes;
       if (IsOpen(report, destination) && !destination.set_apart) ++sum.open;
     }
   }
   return sum;
+}
+
+void UploadProgress::Show(const SyncProgress& sync, ProgressBar* progress) {
+  files_ = std::max(files_, sync.files);
+  bytes_ = std::max(bytes_, sync.file_bytes);
+  // Once all rows are delivered, the ends of runs remain.
+  const uint64_t rows = sync.done < sync.total ? sync.total : sync.total + sync.open;
+  if (files_ == 0) return progress->Update(sync.done, rows);
+  const uint64_t sent = bytes_ - sync.file_bytes;
+  const std::string figures = absl::StrCat(
+      sync.done, "/", rows, " rows, ", files_ - sync.files, "/", files_, " files, ",
+      BytesText(static_cast<int64_t>(sent)), " of ", BytesText(static_cast<int64_t>(bytes_)));
+  // The part that is further behind.
+  const bool files_behind = static_cast<double>(sent) * static_cast<double>(rows) <
+                            static_cast<double>(sync.done) * static_cast<double>(bytes_);
+  if (files_behind) return progress->Update(sent, bytes_, figures);
+  progress->Update(sync.done, rows, figures);
 }
 
 void SyncReport::IgnoreOldErrors(const std::vector<query::RunReport>& reports) {
@@ -94,9 +115,12 @@ std::string SyncReport::WhatIsLeft(const query::RunReport& report,
                     globals_.Command("dead " + FullName(report.run)), "`)");
   }
   if (IsOpen(report, destination)) {
-    absl::StrAppend(&left, destination.pending_rows > 0
-                               ? absl::StrCat(", ", destination.pending_rows, " left")
-                               : ", the run's end is not delivered");
+    std::string open;
+    if (destination.pending_rows > 0) open = absl::StrCat(", ", destination.pending_rows, " left");
+    if (destination.pending_files > 0) {
+      absl::StrAppend(&open, ", ", query::UploadsText(destination), " to upload");
+    }
+    absl::StrAppend(&left, open.empty() ? ", the run's end is not delivered" : open);
     if (!destination.last_error.empty()) {
       absl::StrAppend(&left, ": ", Printable(destination.last_error));
     }

@@ -23,6 +23,8 @@ bool IsTracker(const query::DestinationReport& destination);
 struct SyncProgress {
   uint64_t done = 0;  // rows that do not wait, over all destinations
   uint64_t total = 0;
+  uint64_t files = 0;  // that must still be uploaded, over all destinations, and their bytes
+  uint64_t file_bytes = 0;
   uint64_t open = 0;   // active destinations that lack rows or the run's end
   uint64_t going = 0;  // runs that have not ended
 
@@ -30,6 +32,16 @@ struct SyncProgress {
 };
 
 SyncProgress ProgressOf(const std::vector<query::RunReport>& reports);
+
+// The bar of a sync. The uploads count from the most that was open at once.
+class UploadProgress {
+ public:
+  void Show(const SyncProgress& sync, ProgressBar* progress);
+
+ private:
+  uint64_t files_ = 0;
+  uint64_t bytes_ = 0;
+};
 
 // Prints each error once, when it is new, and at the end a line for each run and destination.
 class SyncReport {

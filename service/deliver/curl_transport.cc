@@ -410,7 +410,12 @@ class CurlTransport::PiecewiseExchange : public Exchange {
       curl_multi_perform(multi_.get(), &running);
       if (running == 0) break;
       const absl::Duration left = end - SteadyNow();
-      if (left <= absl::ZeroDuration()) return absl::nullopt;
+      if (left <= absl::ZeroDuration()) {
+        curl_off_t sent = 0;
+        curl_easy_getinfo(own_.handle_->easy.get(), CURLINFO_SIZE_UPLOAD_T, &sent);
+        if (request_.on_progress) request_.on_progress(static_cast<uint64_t>(sent));
+        return absl::nullopt;
+      }
       curl_multi_poll(multi_.get(), nullptr, 0,
                       static_cast<int>(absl::ToInt64Milliseconds(left)) + 1, nullptr);
     }

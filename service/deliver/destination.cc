@@ -116,6 +116,13 @@ absl::StatusOr<std::string> Destination::CheckUrl(absl::string_view url) const {
   return std::string(url);
 }
 
+absl::StatusOr<DownloadReport> Destination::Download(Transport& /*transport*/,
+                                                     const std::string& /*server*/,
+                                                     const Credential& /*credential*/,
+                                                     const DownloadOptions& /*options*/) const {
+  return absl::UnimplementedError(absl::StrCat(words_.name, " has no artifacts"));
+}
+
 absl::Status Destination::CheckCredential(const Credential& credential) const {
   for (const std::string* text : {&credential.user, &credential.secret}) {
     for (const char c : *text) {

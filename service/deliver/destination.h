@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/download.h"
 #include "service/deliver/netrc.h"
 #include "service/deliver/read_back.h"
 #include "service/deliver/run_delivery.h"
@@ -138,6 +139,20 @@ class Destination {
   virtual absl::StatusOr<ReadBackReport> ReadBack(
       storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
       Transport& transport, const Credential& credential, const ReadBackOptions& options) const = 0;
+
+  // Downloads a version of an artifact. Each file is written under another name in its directory,
+  // checked against the version's list of files, and renamed. Files of the directory that are right
+  // already stay as they are, so a second call continues; other files of these names are replaced.
+  //   kUnimplemented       the destination has no artifacts
+  //   kInvalidArgument     not a name, another type, or a path that leads out of the directory
+  //   kNotFound            no such artifact
+  //   kUnavailable         no answer within the timeout
+  //   kFailedPrecondition  the server refuses us, or answers with an error
+  //   kAborted             a file is not what the list says
+  //   others               a file cannot be written
+  virtual absl::StatusOr<DownloadReport> Download(Transport& transport, const std::string& server,
+                                                  const Credential& credential,
+                                                  const DownloadOptions& options) const;
 
  protected:
   explicit Destination(Words words) : words_(std::move(words)) {}

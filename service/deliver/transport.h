@@ -37,8 +37,8 @@ struct HttpRequest {
   bool gzip = false;   // compress `body`
   // Sent instead of `body`. Is read while it is sent, so its size costs no memory.
   absl::optional<FileRange> file = absl::nullopt;
-  // Called on the thread of Send(), at least once a second, with the bytes of the body that were
-  // sent.
+  // Called on the thread of Send() or Continue(), at least once a second or each time, with the bytes
+  // of the body that were sent.
   std::function<void(uint64_t sent)> on_progress{};
   // Environment of the job, by name: http_proxy and similar, CURL_CA_BUNDLE and similar,
   // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.

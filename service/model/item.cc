@@ -28,19 +28,23 @@ int64_t Item::BeforeStepOf(const std::string& key) const {
 
 int64_t Item::CalledAt(const std::string& key) const { return Find(called_us_of, key, called_us); }
 
-std::vector<std::string> Item::StagedFiles() const {
-  std::vector<std::string> names;
-  const auto add = [&names](const Json& entry) {
+std::vector<Item::StagedFile> Item::StagedFiles() const {
+  std::vector<StagedFile> files;
+  const auto add = [&files](const Json& entry) {
     if (!entry.is_object()) return;
     const auto file = entry.find("file");
-    if (file != entry.end() && file->is_string()) names.push_back(file->get<std::string>());
+    if (file == entry.end() || !file->is_string()) return;
+    const auto bytes = entry.find("bytes");
+    const int64_t size =
+        bytes != entry.end() && bytes->is_number_integer() ? bytes->get<int64_t>() : 0;
+    files.push_back({file->get<std::string>(), static_cast<uint64_t>(std::max<int64_t>(size, 0))});
   };
   if (kind == Kind::kRunFile) add(object);
-  if (kind != Kind::kArtifact || !object.is_object()) return names;
+  if (kind != Kind::kArtifact || !object.is_object()) return files;
   const auto entries = object.find("entries");
-  if (entries == object.end() || !entries->is_array()) return names;
+  if (entries == object.end() || !entries->is_array()) return files;
   for (const Json& entry : *entries) add(entry);
-  return names;
+  return files;
 }
 
 bool Item::Absorb(const Item& later) {

@@ -72,11 +72,14 @@ struct Item {
   std::map<std::string, int64_t> called_us_of{};
 
   // Each such item has an effect of its own, which no later one replaces.
-  bool IsSingle() const {
-    return kind == Kind::kAlert || kind == Kind::kArtifact || kind == Kind::kRunFile;
-  }
-  // kArtifact, kRunFile: the names of the files that were staged for it.
-  std::vector<std::string> StagedFiles() const;
+  bool IsSingle() const { return kind == Kind::kAlert || IsUpload(); }
+  bool IsUpload() const { return kind == Kind::kArtifact || kind == Kind::kRunFile; }
+  // An upload: the files that were staged for it.
+  struct StagedFile {
+    std::string name;
+    uint64_t bytes = 0;
+  };
+  std::vector<StagedFile> StagedFiles() const;
   int64_t BeforeStepOf(const std::string& key) const;
   int64_t CalledAt(const std::string& key) const;
 

@@ -39,6 +39,21 @@ uint64_t Delivery::replayed_rows() const {
   return std::min(found->get<uint64_t>(), delivered_rows);
 }
 
+Delivery::Uploads Delivery::uploads() const {
+  const auto member = [this](const char* key) {
+    if (!cursor.is_object()) return int64_t{0};
+    const auto found = cursor.find(key);
+    if (found == cursor.end() || !found->is_number_integer()) return int64_t{0};
+    return std::max<int64_t>(found->get<int64_t>(), 0);
+  };
+  Uploads uploads;
+  uploads.through = std::max(delivered_items, member("content"));
+  if (uploads.through > member("content")) return uploads;
+  uploads.sent_files = static_cast<uint64_t>(member("content_files"));
+  uploads.sent_bytes = static_cast<uint64_t>(member("content_bytes"));
+  return uploads;
+}
+
 std::string WithNumber(absl::string_view id, uint64_t number) {
   std::string numbered = absl::StrCat(id, "-", number);
   if (numbered.size() <= kMaxIdBytes) return numbered;

@@ -219,6 +219,14 @@ struct Delivery {
   // another node. A member of the cursor, for destinations of every kind that leave such rows out.
   uint64_t replayed_rows() const;
 
+  // How far its uploads of artifacts and files are. Members of the cursor, too.
+  struct Uploads {
+    int64_t through = 0;      // the destination has those up to this item, or has refused them
+    uint64_t sent_files = 0;  // of the next one: what the destination has
+    uint64_t sent_bytes = 0;
+  };
+  Uploads uploads() const;
+
   // No process tries this delivery, because it crashes the process.
   bool set_apart() const { return crashes >= kSetApart; }
   static constexpr uint32_t kSetApart = 2;

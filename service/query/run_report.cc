@@ -36,9 +36,27 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   return report;
 }
 
+absl::Status CountUploads(storage::StoreReader& reader, const model::Delivery& delivery,
+                          DestinationReport* report) {
+  if (delivery.kind == kLocal) return absl::OkStatus();
+  const model::Delivery::Uploads done = delivery.uploads();
+  ASSIGN_OR_RETURN(const std::vector<model::StoredItem> uploads,
+                   reader.Uploads(delivery.run, done.through));
+  for (const model::StoredItem& upload : uploads) {
+    for (const model::Item::StagedFile& file : upload.item.StagedFiles()) {
+      ++report->pending_files;
+      report->pending_file_bytes += file.bytes;
+    }
+  }
+  report->pending_files -= std::min(report->pending_files, done.sent_files);
+  report->pending_file_bytes -= std::min(report->pending_file_bytes, done.sent_bytes);
+  return absl::OkStatus();
+}
+
 // One report for each destination of the run, even if its delivery has not started.
-std::vector<DestinationReport> ReportDestinations(const model::Run& run,
-                                                  const std::vector<model::Delivery>& deliveries) {
+absl::StatusOr<std::vector<DestinationReport>> ReportDestinations(
+    storage::StoreReader& reader, const model::Run& run,
+    const std::vector<model::Delivery>& deliveries) {
   std::vector<DestinationReport> reports;
   if (!run.local_only) {
     for (const std::string& kind : run.settings.destinations) {
@@ -46,12 +64,17 @@ std::vector<DestinationReport> ReportDestinations(const model::Run& run,
                                       [&](const model::Delivery& d) { return d.kind == kind; });
       if (found != deliveries.end()) continue;
       model::Delivery not_begun;
+      not_begun.run = run.id;
       not_begun.kind = kind;
       reports.push_back(ReportDestination(run, not_begun));
+      RETURN_IF_ERROR(CountUploads(reader, not_begun, &reports.back()));
     }
   }
   for (const model::Delivery& delivery : deliveries) {
     reports.push_back(ReportDestination(run, delivery));
+    if (delivery.pending_items > 0) {
+      RETURN_IF_ERROR(CountUploads(reader, delivery, &reports.back()));
+    }
   }
   return reports;
 }
@@ -83,6 +106,12 @@ std::string ValuesText(const model::Losses& losses) {
 std::string ReplayedText(const DestinationReport& destination) {
   if (destination.replayed_rows == 0) return "";
   return absl::StrCat(", ", destination.replayed_rows, " replayed");
+}
+
+std::string UploadsText(const DestinationReport& destination) {
+  if (destination.pending_files == 0) return "";
+  return absl::StrCat(Counted(destination.pending_files, "file"), ", ",
+                      BytesText(static_cast<int64_t>(destination.pending_file_bytes)));
 }
 
 bool IsOpen(const RunReport& report, const DestinationReport& destination) {
@@ -117,7 +146,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
   }
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
   ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));
-  report.destinations = ReportDestinations(run, deliveries);
+  ASSIGN_OR_RETURN(report.destinations, ReportDestinations(reader, run, deliveries));
   const auto why = stopped.find(run.id);
   if (why != stopped.end()) report.stopped = why->second;
   return report;
@@ -190,6 +219,8 @@ Json ToJson(const RunReport& report) {
                             {"refused_rows", destination.refused_rows},
                             {"pending_items", destination.pending_items},
                             {"replayed_rows", destination.replayed_rows},
+                            {"pending_files", destination.pending_files},
+                            {"pending_file_bytes", destination.pending_file_bytes},
                             {"complete", destination.complete},
                             {"last_error", destination.last_error},
                             {"set_apart", destination.set_apart},

@@ -40,6 +40,10 @@ struct DestinationReport {
   // Not sent, because the tracker already has their steps from another node. These four counts add
   // up to the run's rows.
   uint64_t replayed_rows = 0;
+  // The files of artifacts and of the run that the destination lacks. Bytes that it has of a file
+  // are not among them.
+  uint64_t pending_files = 0;
+  uint64_t pending_file_bytes = 0;
   bool complete = false;  // the run's end is delivered too
   std::string last_error;
   bool set_apart = false;  // not tried, because it crashes the process that tries
@@ -57,6 +61,9 @@ struct RunReport {
 
 // ", 5 replayed"; empty if no row is replayed.
 std::string ReplayedText(const DestinationReport& destination);
+
+// "3 files, 1.2 GiB"; empty if the destination lacks none.
+std::string UploadsText(const DestinationReport& destination);
 
 // Whether the destination waits for rows, or for the end of a run that has ended.
 bool IsOpen(const RunReport& report, const DestinationReport& destination);

@@ -15,6 +15,12 @@
 #include "service/storage/store_file.h"
 
 namespace ranklog::storage {
+namespace {
+
+constexpr char kSelectItem[] =
+    "SELECT id, stream, seq, count, after_row, time_us, kind, data, called FROM item ";
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& state_dir,
                                                                const char* vfs) {
@@ -208,9 +214,9 @@ absl::StatusOr<std::map<std::string, bool>> StoreReader::StagedFiles() {
     ASSIGN_OR_RETURN(const model::Item item,
                      DecodeItem(query.Integer(0), query.Bytes(1), query.Bytes(2)));
     const bool needed = query.Integer(3) == 0;
-    for (const std::string& name : item.StagedFiles()) {
+    for (const model::Item::StagedFile& file : item.StagedFiles()) {
       // A file may be in several items.
-      files[name] |= needed;
+      files[file.name] |= needed;
     }
   }
   RETURN_IF_ERROR(query.status());
@@ -218,11 +224,19 @@ absl::StatusOr<std::map<std::string, bool>> StoreReader::StagedFiles() {
 }
 
 absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Items(int64_t run, int64_t after_id) {
+  return ItemsOf(database_.Select(
+      absl::StrCat(kSelectItem, "WHERE run = ?1 AND id > ?2 ORDER BY id"), {run, after_id}));
+}
+
+absl::StatusOr<std::vector<model::StoredItem>> StoreReader::Uploads(int64_t run, int64_t after_id) {
+  return ItemsOf(database_.Select(
+      absl::StrCat(kSelectItem, "WHERE run = ?1 AND id > ?2 AND kind IN (?3, ?4) ORDER BY id"),
+      {run, after_id, static_cast<int64_t>(model::Item::Kind::kArtifact),
+       static_cast<int64_t>(model::Item::Kind::kRunFile)}));
+}
+
+absl::StatusOr<std::vector<model::StoredItem>> StoreReader::ItemsOf(Query query) {
   std::vector<model::StoredItem> items;
-  Query query = database_.Select(
-      "SELECT id, stream, seq, count, after_row, time_us, kind, data, called FROM item "
-      "WHERE run = ?1 AND id > ?2 ORDER BY id",
-      {run, after_id});
   while (query.Next()) {
     model::StoredItem& stored = items.emplace_back();
     stored.id = query.Integer(0);

@@ -91,6 +91,8 @@ class StoreReader {
 
   // The items of a run's streams with ids above `after_id`, oldest first.
   absl::StatusOr<std::vector<model::StoredItem>> Items(int64_t run, int64_t after_id);
+  // Only the artifacts and files among them.
+  absl::StatusOr<std::vector<model::StoredItem>> Uploads(int64_t run, int64_t after_id);
   // The names of the staged files in all artifacts and files of runs; true: a delivery still needs it,
   // or the run stays on this node.
   absl::StatusOr<std::map<std::string, bool>> StagedFiles();
@@ -149,6 +151,7 @@ class StoreReader {
   absl::StatusOr<std::vector<StoredBatch>> BatchesOfRun(Query query, const Owner& owner,
                                                         int64_t run, uint64_t position,
                                                         size_t max_bytes);
+  absl::StatusOr<std::vector<model::StoredItem>> ItemsOf(Query query);
   absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
 
   Database database_;

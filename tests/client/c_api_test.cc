@@ -233,6 +233,28 @@ TEST_F(CRunTest, SmallerStructsAreOfAnOlderHeader) {
   EXPECT_FALSE(ranklog_alert(run_, &alert));
 }
 
+TEST_F(CRunTest, UsedArtifactNeedsAName) {
+  const auto state = [this](const char* name) {
+    ranklog_upload* const upload = ranklog_use_artifact(run_, name);
+    const int found = ranklog_upload_state(upload);
+    ranklog_upload_free(upload);
+    return found;
+  };
+  for (const char* name : {"gpt", "gpt:v3", "llm/gpt:best", "team/llm/gpt:best"}) {
+    EXPECT_EQ(state(name), RANKLOG_STAGING) << name << ": no daemon runs";
+  }
+  for (const char* name : {"", ":v3", "gpt:", "/gpt", "a//b", "a/b/c/d", "gpt:a:b", "caf\xe9"}) {
+    EXPECT_EQ(state(name), RANKLOG_REFUSED) << name;
+  }
+  EXPECT_EQ(state(nullptr), RANKLOG_REFUSED);
+}
+
+TEST_F(CRunTest, SavePolicyMustBeKnown) {
+  ranklog_upload* const upload = ranklog_save_by_policy(run_, "/absent", nullptr, 7);
+  EXPECT_EQ(ranklog_upload_state(upload), RANKLOG_REFUSED);
+  ranklog_upload_free(upload);
+}
+
 TEST_F(CRunTest, AlertNeedsATitle) {
   EXPECT_FALSE(ranklog_alert(run_, nullptr));
   EXPECT_EQ(LastError(), "Alert: the title is empty");

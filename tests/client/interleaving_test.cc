@@ -160,7 +160,7 @@ void Sender::Nudge() {}
 const char* Sender::Trouble() { return nullptr; }
 
 void RunState::AwaitStaging(std::chrono::milliseconds) {}  // no test has uploads
-void RunState::AnnounceToConsole() {}                       // nor a console
+void RunState::AnnounceToConsole() {}                      // nor a console
 void RunState::StopConsole() {}
 
 }  // namespace ranklog::internal

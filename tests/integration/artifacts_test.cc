@@ -61,15 +61,18 @@ class ArtifactsTest : public ::testing::Test {
     EXPECT_TRUE(files["model.bin"] == std::string(kModelBytes, 'x'));
     EXPECT_EQ(files["sub/config.json"], "{}");
     EXPECT_EQ(run["files"]["notes/today.txt"], "hello");
+    EXPECT_EQ(run["used_artifacts"], json({"gpt"}));
     EXPECT_TRUE(server_.errors().empty()) << server_.errors().front();
     // The daemon removes what it has delivered.
     EXPECT_TRUE(WaitFor([&] { return fs::is_empty(node_.state_dir() + "/content"); }));
     const json listed = Artifacts();
-    ASSERT_THAT(listed, SizeIs(2));
+    ASSERT_THAT(listed, SizeIs(3));
     EXPECT_EQ(listed[0]["name"], "gpt");
     EXPECT_EQ(listed[0]["bytes"], kModelBytes + 7);
     EXPECT_EQ(listed[0]["state"], "delivered");
     EXPECT_EQ(listed[1]["name"], "notes/today.txt");
+    EXPECT_EQ(listed[2]["name"], "gpt:latest");
+    EXPECT_EQ(listed[2]["type"], "used");
   }
 
   FakeWandb server_;
@@ -86,6 +89,30 @@ TEST_F(ArtifactsTest, FilesMayChangeOnceTheyAreStaged) {
   EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
   EXPECT_THAT(rank_->Output(), HasSubstr("staged"));
   ExpectArrived();
+}
+
+TEST_F(ArtifactsTest, AreDownloadedAgain) {
+  node_.Start();
+  StartRank("finish", path_);
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  ExpectArrived();
+  ChildProcess::Options options;
+  options.environment = WandbAt(server_.url());
+  const std::string project = server_.Dump()["runs"]["job"]["project"];
+  const auto get = [&](const std::string& name) {
+    return RunToEnd({RANKLOG_CLI, "artifacts", "get", name, "--project", project, "--root",
+                     dir_.File("got"), "--state-dir", node_.state_dir()},
+                    options);
+  };
+  const Finished got = get("gpt:step-7");
+  EXPECT_EQ(got.code, 0) << got.output;
+  EXPECT_THAT(got.output, HasSubstr("gpt:v0  3 files, 2.9 MiB in "));
+  EXPECT_EQ(fs::file_size(dir_.File("got") + "/model.bin"), kModelBytes);
+  EXPECT_THAT(get("gpt").output, HasSubstr("(3 were there)"));
+  const Finished absent = get("gpt:v9");
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.output, HasSubstr("there is no artifact"));
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "artifacts", "get", "gpt"}, options).code, 2) << "no --root";
 }
 
 TEST_F(ArtifactsTest, SurviveTheRank) {
@@ -112,6 +139,42 @@ TEST_F(ArtifactsTest, SurviveTheDaemonInTheMiddle) {
     node_.Start();
   }
   ExpectArrived();
+}
+
+TEST_F(ArtifactsTest, SavedFilesFollowTheirPolicies) {
+  node_.Start();
+  StartRank("save", path_);
+  const auto has = [&](const char* name, const char* content) {
+    return server_.WaitFor(
+        [&](const auto& runs) {
+          const auto run = runs.find("job");
+          if (run == runs.end()) return false;
+          const auto file = run->second.files.find(name);
+          return file != run->second.files.end() && file->second == content;
+        },
+        absl::Seconds(60));
+  };
+  EXPECT_TRUE(has("live.txt", "first"));
+  std::ofstream(path_ + "/go") << "";
+  EXPECT_TRUE(has("live.txt", "the second"));
+  EXPECT_EQ(server_.run("job").files.count("end.txt"), 0u);
+  std::ofstream(path_ + "/end") << "";
+  EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
+  EXPECT_TRUE(has("live.txt", "the last one"));
+  EXPECT_TRUE(has("end.txt", "at the end"));
+}
+
+TEST_F(ArtifactsTest, LastCopyOfAKilledProcessCounts) {
+  node_.Start();
+  StartRank("save-die", path_);
+  std::ofstream(path_ + "/go") << "";
+  std::ofstream(path_ + "/end") << "";
+  EXPECT_EQ(rank_->Wait(), -SIGKILL);
+  ASSERT_TRUE(server_.WaitFor(
+      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  EXPECT_EQ(server_.run("job").files.at("live.txt"), "first");
+  EXPECT_EQ(server_.run("job").files.count("end.txt"), 0u);
 }
 
 TEST_F(ArtifactsTest, WhatIsNotThereIsRefused) {

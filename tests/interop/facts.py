@@ -138,6 +138,8 @@ def facts_of(run):
         facts[f"console/{i}"] = re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]*", "TIME", line)
     for artifact in run["artifacts"]:
         facts.update(artifact_facts(artifact))
+    for name in run["used_artifacts"]:
+        facts[f"uses/{name}"] = "drawn"
     for i, alert in enumerate(run["alerts"]):
         facts[f"alerts/{i}"] = alert
     return facts

@@ -141,7 +141,12 @@ void LogFiles(Run& run, const json& call) {
   }
   Upload upload;
   if (call.contains("save")) {
-    upload = run.Save(directory / call["save"].get<std::string>());
+    const std::string policy = call.value("policy", "now");
+    const SavePolicy when = policy == "end"    ? SavePolicy::kEnd
+                            : policy == "live" ? SavePolicy::kLive
+                                               : SavePolicy::kNow;
+    upload = run.Save(directory / call["save"].get<std::string>(), "", when);
+    if (when == SavePolicy::kEnd) return;  // the file must be there then
   } else {
     const json& given = call["artifact"];
     Artifact artifact;
@@ -180,6 +185,7 @@ bool Perform(Run& run, const json& call) {
   if (call.contains("summary")) run.Summary(Fields(call["summary"]));
   if (call.contains("define")) Define(run, call["define"]);
   if (call.contains("files")) LogFiles(run, call);
+  if (call.contains("use")) run.UseArtifact(call["use"].get<std::string>());
   if (call.contains("preempt")) run.MarkPreempting();
   if (call.contains("alert")) Alert(run, call["alert"]);
   if (call.contains("print")) {

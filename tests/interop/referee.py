@@ -265,6 +265,31 @@ class Referee:
                 ]
         return wrong
 
+    def download(self):
+        """Each side downloads what the other logged. Returns how that differs from the files of the scenarios."""
+        wrong = []
+        for name, scenario in self.scenarios.items():
+            calls = [call for phase in scenario.phases for process in phase for call in process.calls]
+            logged = [call for call in calls if "artifact" in call]
+            if not logged:
+                continue
+            files = logged[-1]["files"]
+            artifact = f"{scenarios.ENTITY}/{scenarios.PROJECT}/{logged[-1]['artifact']['name']}:latest"
+            if "latest" not in logged[-1]["artifact"]["aliases"]:
+                files = logged[-2]["files"]
+            ranklog = [str(pathlib.Path(self.ranklogd).parent / "ranklog"), "artifacts", "get", artifact, "--root"]
+            for side, args in {
+                RANKLOG: [sys.executable, str(HERE / "sdk_download.py"), artifact],
+                SDK: ranklog,
+            }.items():
+                root = self.home / f"download.{side}.{name}"
+                environment = {**self.environment(), "WANDB_BASE_URL": self.url(side, scenario)}
+                subprocess.run([*args, str(root)], env=environment, timeout=TIMEOUT, check=True, stdout=subprocess.DEVNULL)
+                found = {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
+                if found != files:
+                    wrong.append(f"{name}: of the artifact at the server of {side}, these files arrive: {sorted(found)}")
+        return wrong
+
 
 def texts(value):
     """Numbers that are not JSON are texts in the server's dump. The SDK reads integers above 2^63 as floats."""
@@ -337,6 +362,7 @@ def main():
             count += 1
             wrong += bad
         wrong += referee.read_back()
+        wrong += referee.download()
         if wrong:
             for log in pathlib.Path(home).glob("node*/log"):
                 print(f"---- {log}\n{log.read_text()[-3000:]}----")

@@ -321,7 +321,10 @@ CONTENT = {
         artifact("versions", {**STATES, "config.json": '{"a": 1}'}, aliases=["last"]),
     ),
     "references": simple(log(0, loss=1), artifact("references", {"a.txt": "hello\n"}, references=["lustre://data/train.bin"])),
+    "used": simple(log(0, loss=1), artifact("used", {"a.txt": "hello\n"}), {"use": "used:latest"}),
     "saved": simple(log(0, loss=1), {"save": "notes.txt", "files": {"notes.txt": "hello"}}),
+    "saved_live": simple(log(0, loss=1), {"save": "notes.txt", "policy": "live", "files": {"notes.txt": "hello"}}),
+    "saved_end": simple({"save": "notes.txt", "policy": "end", "files": {"notes.txt": "hello"}}, log(0, loss=1)),
 }
 
 GROUPS = {

@@ -70,6 +70,8 @@ def perform(run, call):
         if "summary" in metric:
             metric["summary"] = ",".join(metric["summary"])
         run.define_metric(metric.pop("name"), **metric)
+    if "use" in call:
+        run.use_artifact(call["use"])
     if "files" in call:
         directory = pathlib.Path(tempfile.mkdtemp())
         for name, text in call["files"].items():
@@ -77,7 +79,7 @@ def perform(run, call):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         if "save" in call:
-            run.save(str(directory / call["save"]), base_path=str(directory), policy="now")
+            run.save(str(directory / call["save"]), base_path=str(directory), policy=call.get("policy", "now"))
     if "artifact" in call:
         given = dict(call["artifact"])
         aliases, references = given.pop("aliases"), given.pop("references", [])

@@ -337,6 +337,8 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     if (!faulty || fault.act) {
       reply = handler(*wandb);
       requests[index].code = response.status = reply.code;
+      // The server's library then sends that part.
+      if (reply.code == 200 && !request.ranges.empty()) response.status = 206;
       if (!reply.etag.empty()) response.set_header("ETag", reply.etag);
     }
   }

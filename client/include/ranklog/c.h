@@ -310,9 +310,10 @@ typedef struct ranklog_artifact {
 // The upload of an artifact or of a file. See Upload.
 typedef struct ranklog_upload ranklog_upload;
 enum ranklog_upload_state {
-  RANKLOG_STAGING = 0,  // its files are being copied: they must not change
-  RANKLOG_STAGED = 1,   // it will arrive, whatever is killed; its files may change
-  RANKLOG_REFUSED = 2   // it will not arrive; see ranklog_upload_error()
+  RANKLOG_STAGING =
+      0,  // its files are being copied, so they must not change; or see ranklog_save_policy
+  RANKLOG_STAGED = 1,  // it will arrive, whatever is killed; its files may change
+  RANKLOG_REFUSED = 2  // it will not arrive; see ranklog_upload_error()
 };
 
 // See Run::LogArtifact() and Run::Save(). Both return at once. To be given back by
@@ -322,6 +323,13 @@ RANKLOG_API ranklog_upload* ranklog_log_artifact(ranklog_run* run,
 // `name`: the file's path among the files of the run; null: the last component of `path`.
 RANKLOG_API ranklog_upload* ranklog_save(ranklog_run* run, const char* path,
                                          const char* name) RANKLOG_NOEXCEPT;
+// When the file is uploaded; see SavePolicy. ranklog_save() uses RANKLOG_SAVE_NOW.
+enum ranklog_save_policy { RANKLOG_SAVE_NOW = 0, RANKLOG_SAVE_END = 1, RANKLOG_SAVE_LIVE = 2 };
+RANKLOG_API ranklog_upload* ranklog_save_by_policy(ranklog_run* run, const char* path,
+                                                   const char* name, int policy) RANKLOG_NOEXCEPT;
+// See Run::UseArtifact().
+RANKLOG_API ranklog_upload* ranklog_use_artifact(ranklog_run* run,
+                                                 const char* name) RANKLOG_NOEXCEPT;
 // Each returns a ranklog_upload_state; RANKLOG_REFUSED for null. ranklog_upload_wait() waits while it
 // is RANKLOG_STAGING, for at most `timeout_ms`.
 RANKLOG_API int ranklog_upload_state(const ranklog_upload* upload) RANKLOG_NOEXCEPT;

@@ -100,12 +100,26 @@ struct Artifact {
   std::vector<std::string> references{};  // URLs of content that stays where it is
 };
 
+// When Run::Save() uploads a file.
+enum class SavePolicy {
+  kNow = RANKLOG_SAVE_NOW,  // as it is at the call
+  // As it is at Finish() or in the destructor. Until then the upload is kStaging, and the file need
+  // not exist. If the process is killed, the file is not uploaded.
+  kEnd = RANKLOG_SAVE_END,
+  // As it is at the call; again if its size or its time has changed, which is checked every 5
+  // seconds; and as it is at the end. The upload is kStaged once a copy is. If the process is killed,
+  // the last copy counts. A file that is absent, or changes while it is copied, is tried again at the
+  // next check.
+  kLive = RANKLOG_SAVE_LIVE,
+};
+
 // The upload of an artifact or of a file. Copies are cheap, and any thread may use them.
 class Upload {
  public:
   Upload() = default;  // kRefused
   enum class State {
-    kStaging = RANKLOG_STAGING,  // its files are being copied: they must not change
+    // Its files are being copied, so they must not change. Or its SavePolicy has no copy yet.
+    kStaging = RANKLOG_STAGING,
     // It will arrive, whatever is killed, like a row for which Log() returned true. Its files may
     // change now, and may be removed.
     kStaged = RANKLOG_STAGED,
@@ -341,9 +355,18 @@ class Run {
   //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
   //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
   Upload LogArtifact(const Artifact& artifact) noexcept;
-  // Uploads a file as it is now to the files of the run, in the same way. `name`: its path there, with
-  // /; empty: the last component of `path`. A later file of the same name replaces it.
-  Upload Save(const std::string& path, const std::string& name = "") noexcept;
+  // Uploads a file to the files of the run, in the same way. `name`: its path there, with /; empty: the
+  // last component of `path`. A later file of the same name replaces it.
+  Upload Save(const std::string& path, const std::string& name = "",
+              SavePolicy policy = SavePolicy::kNow) noexcept;
+
+  // Records that the run uses a version of an artifact: the tracker shows it as an input of the run.
+  // `name`: [[ENTITY/]PROJECT/]NAME[:ALIAS], by default of the run's project, and "latest"; an alias may
+  // be a version, "v3". Downloads nothing (see `ranklog artifacts get`). Returns at once, like
+  // LogArtifact(), and keeps its place among the uploads of the process: the alias means the version
+  // that has it once the earlier ones have arrived. An artifact that the tracker does not have then is
+  // in `ranklog dead`.
+  Upload UseArtifact(const std::string& name) noexcept;
 
   // Tells the tracker that the job is about to be preempted, for instance after a SIGTERM from the
   // scheduler. Any rank may. If the run then ends with an error, W&B shows it as preempted instead
@@ -605,8 +628,14 @@ inline Upload Run::LogArtifact(const Artifact& artifact) noexcept {
   return Upload(ranklog_log_artifact(run_, &converted));
 }
 
-inline Upload Run::Save(const std::string& path, const std::string& name) noexcept {
-  return Upload(ranklog_save(run_, path.c_str(), name.empty() ? nullptr : name.c_str()));
+inline Upload Run::Save(const std::string& path, const std::string& name,
+                        SavePolicy policy) noexcept {
+  return Upload(ranklog_save_by_policy(run_, path.c_str(), name.empty() ? nullptr : name.c_str(),
+                                       static_cast<int>(policy)));
+}
+
+inline Upload Run::UseArtifact(const std::string& name) noexcept {
+  return Upload(ranklog_use_artifact(run_, name.c_str()));
 }
 
 inline bool Run::MarkPreempting() noexcept { return ranklog_mark_preempting(run_); }

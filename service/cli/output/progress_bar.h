@@ -11,9 +11,10 @@
 
 namespace ranklog::cli {
 
-// A bar of at most `terminal.width` columns: "export [####....]  50%  500/1000".
+// A bar of at most `terminal.width` columns: "export [####....]  50%  500/1000". `figures`: shown
+// instead of the last part.
 std::string BarText(const std::string& what, uint64_t done, uint64_t total,
-                    const Terminal& terminal);
+                    const Terminal& terminal, const std::string& figures = "");
 
 // On a terminal: one line of stderr with a bar, drawn at most ten times a second. Not on a
 // terminal: with `lines`, one line for each ten per cent; else nothing. Shows nothing in the first
@@ -26,8 +27,8 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Cheap enough to call for every row.
-  void Update(uint64_t done, uint64_t total);
+  // Cheap enough to call for every row, without `figures`.
+  void Update(uint64_t done, uint64_t total, const std::string& figures = "");
   // Erases the bar, so that other text can be printed.
   void Clear();
 

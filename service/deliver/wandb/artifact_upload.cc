@@ -116,6 +116,7 @@ class ArtifactUpload : public ContentUpload {
     if (state_ == State::kHash && digest_.empty()) return;
     state_ = State::kCreate;
     uploads_.clear();
+    sent_ = Sent();
     next_ = entries_.begin();
     SkipReferences();
   }
@@ -213,7 +214,7 @@ class ArtifactUpload : public ContentUpload {
     const size_t part = upload.tags.size();
     request.url = upload.part_urls[part];
     request.file->offset = part * PartBytes(entry);
-    request.file->bytes = std::min(PartBytes(entry), entry.bytes - request.file->offset);
+    request.file->bytes = BytesOfPart(entry, part);
     request.headers = {{"Content-Md5", absl::Base64Escape(entry.parts[part])}};
     for (const auto& [name, value] : upload.headers) {
       if (absl::EqualsIgnoreCase(name, "Content-Type")) request.headers.emplace_back(name, value);
@@ -227,17 +228,21 @@ class ArtifactUpload : public ContentUpload {
       return absl::OkStatus();
     }
     Upload& upload = uploads_.back();
+    const Entry& entry = upload.entry->second;
     if (upload.part_urls.empty()) {
+      sent_.bytes += entry.bytes;
       FileSent();
       return absl::OkStatus();
     }
     const auto tag = answer.headers.find("etag");
     if (tag == answer.headers.end()) return absl::InternalError("a part got no ETag");
+    sent_.bytes += BytesOfPart(entry, upload.tags.size());
     upload.tags.push_back(tag->second);
     if (upload.tags.size() == upload.part_urls.size()) state_ = State::kComplete;
     return absl::OkStatus();
   }
 
+  Sent sent() const override { return sent_; }
   std::string Name() const override { return absl::StrCat("artifact ", TextOf(artifact_, "name")); }
 
  private:
@@ -282,6 +287,10 @@ class ArtifactUpload : public ContentUpload {
     constexpr uint64_t kMostParts = 10000, kPage = 4096;
     const uint64_t least = (entry.bytes + kMostParts - 1) / kMostParts;
     return std::max(place_.part_bytes, (least + kPage - 1) / kPage * kPage);
+  }
+
+  uint64_t BytesOfPart(const Entry& entry, size_t part) const {
+    return std::min(PartBytes(entry), entry.bytes - part * PartBytes(entry));
   }
 
   // Moves `next_` to a file.
@@ -389,7 +398,11 @@ class ArtifactUpload : public ContentUpload {
                     .upload_id = TextAt(node, {"uploadMultipartUrls", "uploadID"}),
                     .part_urls = {},
                     .tags = {}};
-      if (upload.url.empty()) continue;  // the server has the content
+      if (upload.url.empty()) {  // the server has the content
+        ++sent_.files;
+        sent_.bytes += entry.bytes;
+        continue;
+      }
       const json parts = At(node, {"uploadMultipartUrls", "uploadUrlParts"});
       if (parts.is_array()) {
         for (const json& part : parts) upload.part_urls.push_back(TextAt(part, {"uploadUrl"}));
@@ -423,6 +436,7 @@ class ArtifactUpload : public ContentUpload {
   }
 
   void FileSent() {
+    ++sent_.files;
     uploads_.pop_back();
     if (uploads_.empty()) {
       NextFiles();
@@ -443,6 +457,7 @@ class ArtifactUpload : public ContentUpload {
   std::string manifest_id_;
   std::string manifest_;
   std::vector<Upload> uploads_;  // the last one is next
+  Sent sent_;
   struct {
     std::string url;
     std::vector<std::pair<std::string, std::string>> headers;
@@ -492,6 +507,7 @@ class RunFileUpload : public ContentUpload {
     return absl::OkStatus();
   }
   void Restart() override { url_.clear(); }
+  Sent sent() const override { return {}; }
   std::string Name() const override { return absl::StrCat("file ", path_); }
 
  private:

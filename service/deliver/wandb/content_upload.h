@@ -28,6 +28,7 @@ class ContentUpload {
     // From this size, a file is sent in parts of `part_bytes`.
     uint64_t multipart_bytes = 0;
     uint64_t part_bytes = 0;
+    bool names_used_project = false;  // the server takes the project of a used artifact
   };
   // kRead: call Read(). kQuery: post Query(), then call OnAnswer(). kPut: send Put(), then call
   // OnPut(). kDone: the server has it.
@@ -49,6 +50,13 @@ class ContentUpload {
   // Begins anew with the server, for instance because an address has expired. What the server has
   // is not sent again.
   virtual void Restart() = 0;
+  // What the server has: whole files, and the bytes of those and of whole parts. Counted anew after
+  // Restart().
+  struct Sent {
+    uint64_t files = 0;
+    uint64_t bytes = 0;
+  };
+  virtual Sent sent() const = 0;
   // For messages: "artifact gpt".
   virtual std::string Name() const = 0;
 };
@@ -56,6 +64,8 @@ class ContentUpload {
 // An item of kind kArtifact. What is sent is a function of the item and the answers, so a restarted
 // daemon goes on with the same artifact at the server.
 std::unique_ptr<ContentUpload> UploadArtifact(const model::Item& item, ContentUpload::Place place);
+// An item of kind kArtifact with a member `use`.
+std::unique_ptr<ContentUpload> UseArtifact(const model::Item& item, ContentUpload::Place place);
 // An item of kind kRunFile.
 std::unique_ptr<ContentUpload> UploadRunFile(const model::Item& item, ContentUpload::Place place);
 

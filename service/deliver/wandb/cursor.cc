@@ -57,6 +57,10 @@ model::Json ToJson(const Cursor& cursor) {
                       {"content", cursor.content},
                       {"unannounced_files", cursor.unannounced_files}};
   if (cursor.alerts > 0) json["alerts"] = cursor.alerts;
+  if (cursor.content_bytes > 0) {
+    json["content_files"] = cursor.content_files;
+    json["content_bytes"] = cursor.content_bytes;
+  }
   return json;
 }
 
@@ -101,6 +105,8 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.sent_texts = Texts(json, "sent_texts");
   cursor.sent_files = Texts(json, "sent_files");
   cursor.content = IntegerOf(json, "content");
+  cursor.content_files = static_cast<uint64_t>(IntegerOf(json, "content_files"));
+  cursor.content_bytes = static_cast<uint64_t>(IntegerOf(json, "content_bytes"));
   if (const auto names = json.find("unannounced_files"); names != json.end() && names->is_array()) {
     for (const model::Json& name : *names) {
       if (name.is_string()) cursor.unannounced_files.push_back(name.get<std::string>());

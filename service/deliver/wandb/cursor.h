@@ -58,7 +58,9 @@ struct Cursor {
   std::map<std::string, std::string> sent_texts;
   std::map<std::string, std::string> sent_config;
   std::map<std::string, std::string> sent_files;
-  int64_t content = 0;  // the last item with an artifact or a file that was sent or refused
+  int64_t content = 0;         // the last item with an artifact or a file that was sent or refused
+  uint64_t content_files = 0;  // of the item after it: what the server has, for display
+  uint64_t content_bytes = 0;
   std::vector<std::string> unannounced_files;  // sent, but the file stream did not name them yet
 
   bool created() const { return !storage_id.empty(); }

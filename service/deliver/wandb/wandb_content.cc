@@ -14,9 +14,10 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr size_t kReadPiece = 32 << 20;                     // takes some 60 ms
-constexpr absl::Duration kPiece = absl::Milliseconds(100);  // of an upload, between posts
-constexpr size_t kMostOfAnswer = 64 << 20;                  // of 10,000 addresses of parts
+constexpr size_t kReadPiece = 32 << 20;                           // takes some 60 ms
+constexpr absl::Duration kPiece = absl::Milliseconds(100);        // of an upload, between posts
+constexpr size_t kMostOfAnswer = 64 << 20;                        // of 10,000 addresses of parts
+constexpr absl::Duration kBetweenPublishings = absl::Seconds(2);  // each is a commit
 constexpr absl::Duration kFirstContentWait = absl::Seconds(2);
 constexpr absl::Duration kLongestContentWait = absl::Minutes(1);
 // The same request is tried so often, with fresh addresses, before its content is set apart.
@@ -48,8 +49,11 @@ absl::optional<absl::Duration> WandbDelivery::SendContent(bool ending, absl::Tim
                                .run_id = cursor_.run_id,
                                .staged = content_dir_,
                                .multipart_bytes = options_.multipart_bytes,
-                               .part_bytes = options_.part_bytes};
-    if (item.kind == model::Item::Kind::kArtifact) {
+                               .part_bytes = options_.part_bytes,
+                               .names_used_project = names_used_project_};
+    if (!TextOf(item.object, "use").empty()) {
+      upload_ = UseArtifact(item, std::move(place));
+    } else if (item.kind == model::Item::Kind::kArtifact) {
       upload_ = UploadArtifact(item, std::move(place));
     } else {
       // Only the newest of equal names is sent.
@@ -64,8 +68,11 @@ absl::optional<absl::Duration> WandbDelivery::SendContent(bool ending, absl::Tim
       }
       upload_ = UploadRunFile(item, std::move(place));
     }
+    content_published_ = now;
   }
-  return WorkOnContent(now);
+  const absl::Duration wait = WorkOnContent(now);
+  PublishContent(now);
+  return wait;
 }
 
 absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
@@ -92,10 +99,15 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
       return absl::ZeroDuration();
     }
     case ContentUpload::Work::kPut: {
-      if (exchange_ == nullptr) exchange_ = BeginOutside(upload_->Put());
+      if (exchange_ == nullptr) {
+        HttpRequest request = upload_->Put();
+        request.on_progress = [this](uint64_t sent) { exchange_sent_ = sent; };
+        exchange_ = BeginOutside(std::move(request));
+      }
       const absl::optional<absl::StatusOr<HttpResponse>> answer = exchange_->Continue(kPiece);
       if (!answer.has_value()) return absl::ZeroDuration();
       exchange_.reset();
+      exchange_sent_ = 0;
       if (absl::IsCancelled(answer->status())) return kFirstContentWait;  // by our own Stop()
       const Outcome outcome = Classify(*answer);
       if (outcome != Outcome::kAccepted) {
@@ -117,6 +129,14 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
   return absl::ZeroDuration();
 }
 
+void WandbDelivery::PublishContent(absl::Time now) {
+  if (upload_ == nullptr || now < content_published_ + kBetweenPublishings) return;
+  const ContentUpload::Sent sent = upload_->sent();
+  cursor_.content_files = sent.files;
+  cursor_.content_bytes = sent.bytes + exchange_sent_;
+  content_published_ = now;
+}
+
 // A store of files that does not answer is tried again without a limit: nothing else of the run waits
 // for it but its end.
 absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused, absl::Time now) {
@@ -135,6 +155,7 @@ absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused
 
 void WandbDelivery::ContentDone() {
   cursor_.content = content_items_.front().id;
+  cursor_.content_files = cursor_.content_bytes = 0;
   content_items_.pop_front();
   upload_.reset();
   exchange_.reset();

@@ -77,6 +77,7 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   const std::set<std::string> features =
       outcome == Outcome::kAccepted ? ParseFeatures(answer->body) : std::set<std::string>();
   gzip_ = options_.gzip && features.count("FILESTREAM_GZIP") > 0;
+  names_used_project_ = features.count("USE_ARTIFACT_WITH_ENTITY_AND_PROJECT_INFORMATION") > 0;
   globs_ = features.count("EXPAND_DEFINED_METRIC_GLOBS") > 0;
   structured_console_ = features.count("STRUCTURED_CONSOLE_LOGS") > 0;
   features_known_ = true;

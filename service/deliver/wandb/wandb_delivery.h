@@ -178,6 +178,8 @@ class WandbDelivery : public TrackerDelivery {
   // Makes at most one exchange, or works on one. Nullopt: there is nothing to do now.
   absl::optional<absl::Duration> SendContent(bool ending, absl::Time now);
   absl::Duration WorkOnContent(absl::Time now);
+  // Puts into the cursor what the server has of the upload, every two seconds.
+  void PublishContent(absl::Time now);
   absl::Duration ContentFailed(const std::string& why, bool refused, absl::Time now);
   void ContentDone();
   // The last of these items whose content was sent, if earlier ones were.
@@ -233,6 +235,7 @@ class WandbDelivery : public TrackerDelivery {
   bool gzip_ = false;
   bool globs_ = false;
   bool structured_console_ = false;
+  bool names_used_project_ = false;
 
   // The run's standing. Several stores may feed the run, one after the other.
   bool asked_ = false;                          // asked since the start
@@ -305,8 +308,10 @@ class WandbDelivery : public TrackerDelivery {
   std::deque<model::StoredItem> content_items_;  // not sent yet
   std::unique_ptr<ContentUpload> upload_;        // of the first one
   std::unique_ptr<Exchange> exchange_;           // of a part of it
-  int content_failures_ = 0;                     // in a row
-  int content_refusals_ = 0;                     // among them
+  uint64_t exchange_sent_ = 0;                   // bytes
+  absl::Time content_published_ = absl::InfinitePast();
+  int content_failures_ = 0;  // in a row
+  int content_refusals_ = 0;  // among them
   absl::Time content_not_before_ = absl::InfinitePast();
 
   // Summary.

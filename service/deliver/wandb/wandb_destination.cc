@@ -7,6 +7,7 @@
 #include "service/base/environment.h"
 #include "service/deliver/masking.h"
 #include "service/deliver/retry.h"
+#include "service/deliver/wandb/artifact_download.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/branch_point.h"
 #include "service/deliver/wandb/cursor.h"
@@ -132,6 +133,13 @@ absl::StatusOr<ReadBackReport> WandbDestination::ReadBack(
     storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
     Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
   return wandb::ReadBack(reader, run, delivery, transport, credential, options);
+}
+
+absl::StatusOr<DownloadReport> WandbDestination::Download(Transport& transport,
+                                                          const std::string& server,
+                                                          const Credential& credential,
+                                                          const DownloadOptions& options) const {
+  return DownloadArtifact(transport, server, credential, options);
 }
 
 }  // namespace ranklog::deliver::wandb

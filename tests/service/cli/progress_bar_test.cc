@@ -30,6 +30,10 @@ TEST(ProgressBarTest, KeepsFiguresWithoutRoomForBar) {
   EXPECT_THAT(BarText("sync", 1, 4, Wide(10)), EndsWith("25%  1/4"));
 }
 
+TEST(ProgressBarTest, ShowsGivenFigures) {
+  EXPECT_EQ(BarText("sync", 1, 2, Wide(34), "3 of 6 MiB"), "sync [####....]  50%  3 of 6 MiB");
+}
+
 TEST(ProgressBarTest, StaysOnOneLine) {
   for (int width = 30; width < 120; ++width) {
     EXPECT_LT(TextWidth(BarText("export", 12345, 99999, Wide(width))), width);

@@ -105,6 +105,40 @@ TEST_F(RunReportTest, CountsOfDestinationAddUpToRows) {
   EXPECT_EQ(ReplayedText(wandb), "");
 }
 
+TEST_F(RunReportTest, CountsFilesToUpload) {
+  const auto file = [](const char* path, int bytes) {
+    return model::Json{{"path", path}, {"file", path}, {"bytes", bytes}};
+  };
+  Do([&] {
+    EXPECT_OK(testing::AppendItem(*store_, streams_[0],
+                                  {.kind = model::Item::Kind::kRunFile, .object = file("a", 50)}));
+    EXPECT_OK(testing::AppendItem(
+        *store_, streams_[0],
+        {.kind = model::Item::Kind::kArtifact,
+         .object = {{"entries", model::Json::array({file("b", 1000),
+                                                    file("c", 500),
+                                                    {{"path", "d"}, {"ref", "s3://d"}}})}}}));
+  });
+  const DestinationReport before = Report().destinations[0];
+  EXPECT_EQ(before.kind, "wandb");
+  EXPECT_EQ(UploadsText(before), "3 files, 1.5 KiB");
+  EXPECT_EQ(before.pending_file_bytes, 1550u);
+
+  ASSERT_OK_AND_ASSIGN(const auto uploads, reader_->Uploads(run_, 0));
+  model::Delivery delivery;
+  delivery.run = run_;
+  delivery.kind = "wandb";
+  delivery.cursor = {{"content", uploads[0].id}, {"content_files", 1}, {"content_bytes", 1200}};
+  Do([&] { EXPECT_OK(store_->PutDelivery(delivery)); });
+  const DestinationReport sending = Report().destinations[1];
+  EXPECT_EQ(sending.kind, "wandb");
+  EXPECT_EQ(UploadsText(sending), "1 file, 300 B") << "one is there, and a part of the other";
+
+  delivery.delivered_items = uploads[1].id;
+  Do([&] { EXPECT_OK(store_->PutDelivery(delivery)); });
+  EXPECT_EQ(UploadsText(Report().destinations[1]), "");
+}
+
 TEST_F(RunReportTest, DestinationWithoutDeliveryWaitsForAllRows) {
   const RunReport report = Report();
   ASSERT_THAT(report.destinations, SizeIs(2));

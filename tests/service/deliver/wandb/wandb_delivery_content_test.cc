@@ -111,6 +111,25 @@ TEST_F(WandbDeliveryContentTest, EqualContentIsSentOnce) {
   EXPECT_THAT(Artifacts()[1]["aliases"], ElementsAre("best", "latest"));
 }
 
+// What `ranklog artifacts` shows while a large upload goes on.
+TEST_F(WandbDeliveryContentTest, CursorHasWhatTheServerHas) {
+  stored_.Append(1);
+  LogArtifact("id1", {Stage("a", std::string(3000, 'a')), Stage("b", std::string(5000, 'b'))});
+  stored_.Close(model::RunState::kFinished, 0);
+  std::vector<uint64_t> bytes, files;
+  for (int steps = 0; steps < 200 && !stored_delivery_.complete; ++steps) {
+    stored_delivery_ = delivery_->Step(stored_.reader(), now_, /*draining=*/true).delivery;
+    now_ += absl::Seconds(3);
+    const model::Delivery::Uploads uploads = stored_delivery_.uploads();
+    if (!bytes.empty() && bytes.back() == uploads.sent_bytes) continue;
+    bytes.push_back(uploads.sent_bytes);
+    files.push_back(uploads.sent_files);
+  }
+  EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
+  EXPECT_THAT(bytes, ElementsAre(0, 5000, 8000, 0)) << "the last file is sent first";
+  EXPECT_THAT(files, ElementsAre(0, 1, 2, 0));
+}
+
 // The daemon is killed after each step in turn: no version is made twice, no file is sent again once
 // the server has it.
 TEST_F(WandbDeliveryContentTest, RestartAnywhereMakesNoSecondVersion) {
@@ -228,6 +247,7 @@ TEST_F(WandbDeliveryContentTest, RowsArriveDuringAnUpload) {
   EXPECT_TRUE(std::any_of(requests.begin(), requests.end(), [](const auto& request) {
     return request.code == 0;  // no answer yet
   })) << "the upload was over before the row was sent";
+  EXPECT_EQ(stored_delivery_.uploads().sent_bytes, 3u) << "the answer is not there yet";
   End();
   EXPECT_EQ(Artifacts()[0]["committed"], true);
   EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
