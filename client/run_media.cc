@@ -19,7 +19,7 @@ namespace ranklog::internal {
 namespace {
 
 // A daemon that starts with the job answers within this time.
-constexpr std::chrono::seconds kFirstAnswer{5};
+constexpr std::chrono::seconds kDaemonStarts{5};
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::optional<Value> RunState::StageMedia(const ranklog_field& field, int64_t st
 }
 
 absl::Status RunState::StageMediaFiles(const std::vector<MediaFile>& files) {
-  const auto patience = std::min<std::chrono::milliseconds>(kFirstAnswer, settings_.finish_timeout);
+  const auto patience = std::min<std::chrono::milliseconds>(kDaemonStarts, settings_.finish_timeout);
   const absl::StatusOr<v1::ContentPlace> place = AwaitContentPlace(created_ + patience);
   if (!place.ok()) return place.status();
   absl::Status status;

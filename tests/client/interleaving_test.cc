@@ -162,6 +162,7 @@ const char* Sender::Trouble() { return nullptr; }
 void RunState::AwaitStaging(std::chrono::milliseconds) {}  // no test has uploads
 void RunState::AnnounceToConsole() {}                      // nor a console
 void RunState::StopConsole() {}
+void RunState::EndSaves() {}
 
 }  // namespace ranklog::internal
 
