@@ -74,7 +74,8 @@ std::optional<Value> RunState::StageMedia(const ranklog_field& field, int64_t st
 }
 
 absl::Status RunState::StageMediaFiles(const std::vector<MediaFile>& files) {
-  const auto patience = std::min<std::chrono::milliseconds>(kDaemonStarts, settings_.finish_timeout);
+  const auto patience =
+      std::min<std::chrono::milliseconds>(kDaemonStarts, settings_.finish_timeout);
   const absl::StatusOr<v1::ContentPlace> place = AwaitContentPlace(created_ + patience);
   if (!place.ok()) return place.status();
   absl::Status status;
