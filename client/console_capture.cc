@@ -27,6 +27,8 @@ namespace ranklog::internal {
 namespace {
 
 constexpr int kAboveStandard = 3;
+// A program of the same node starts much faster, also under load.
+constexpr int kStartPatienceMs = 2000;
 
 std::atomic<bool> capturing = false;
 std::atomic<ConsoleCapture*> current = nullptr;  // the last one
@@ -85,7 +87,8 @@ std::vector<std::string> ReaderEnvironment(const Settings& settings) {
 }  // namespace
 
 absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
-                                                      const Settings& settings) {
+                                                      const Settings& settings,
+                                                      std::function<void()> on_loss) {
   const std::string program = FindProgram("ranklog", settings.daemon);
   if (program.empty()) {
     return absl::NotFoundError(
@@ -138,13 +141,23 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
                           descriptors);
   }
   Close(&ends[1]);
-  if (status.ok() && !capture->StartWatch()) {
-    status = absl::UnavailableError("cannot start a thread");
+  capture->on_loss_ = std::move(on_loss);
+  if (status.ok()) {
+    pollfd ready = {capture->control_, POLLIN, 0};
+    char byte = 0;
+    poll(&ready, 1, kStartPatienceMs);
+    if (recv(capture->control_, &byte, 1, MSG_DONTWAIT) != 1) {
+      status = absl::UnavailableError(absl::StrCat(program, " console-reader does not start"));
+    }
   }
   if (status.ok()) {
     for (int i = 0; i < 2; ++i) {
       dup2(writes[capture->one_ ? 0 : i], i + 1);
       fstat(i + 1, &capture->captured_[i]);
+    }
+    if (!capture->StartWatch()) {
+      capture->Restore();
+      status = absl::UnavailableError("cannot start a thread");
     }
   }
   for (int& fd : writes) Close(&fd);
@@ -189,29 +202,45 @@ void ConsoleCapture::Watch() {
   while ((got = read(control_, &byte, 1)) < 0 && errno == EINTR) {
   }
   Restore();
-  if (got <= 0) {
-    // The reader is dead. What is in the pipes would be lost, and a thread that waits for room in one
-    // would wait for ever.
-    for (Stream& stream : streams_) {
-      if (stream.reads < 0) continue;
-      fcntl(stream.reads, F_SETFL, fcntl(stream.reads, F_GETFL) | O_NONBLOCK);
+  const bool lost = got <= 0;
+  // What is in the pipes would be lost, and a thread that waits for room in one would wait for ever.
+  if (lost) PassOn(/*to_end=*/false);
+  if (lost && !stopping_.load()) on_loss_();
+  done_.store(true);
+  changed_.NotifyAll();
+  // Children of this process may still print. A living reader has its own ends.
+  if (lost) PassOn(/*to_end=*/true);
+  for (Stream& stream : streams_) Close(&stream.reads);
+  capturing = false;
+}
+
+void ConsoleCapture::PassOn(bool to_end) {
+  while (true) {
+    pollfd readable[2];
+    for (int i = 0; i < 2; ++i) readable[i] = {streams_[i].reads, POLLIN, 0};
+    if (streams_[0].reads < 0 && streams_[1].reads < 0) return;
+    const int count = poll(readable, 2, to_end ? -1 : 0);
+    if (count == 0) return;
+    for (int i = 0; i < 2 && count > 0; ++i) {
+      if (readable[i].revents == 0) continue;
       char buffer[4096];
-      ssize_t bytes = 0;
-      while ((bytes = read(stream.reads, buffer, sizeof buffer)) > 0) {
-        for (ssize_t at = 0; at < bytes;) {
-          const ssize_t written =
-              write(stream.number, buffer + at, static_cast<size_t>(bytes - at));
-          if (written <= 0) break;
-          at += written;
-        }
+      const ssize_t bytes = read(streams_[i].reads, buffer, sizeof buffer);
+      if (bytes <= 0 && !(bytes < 0 && errno == EINTR)) Close(&streams_[i].reads);
+      for (ssize_t at = 0; at < bytes;) {
+        const ssize_t written =
+            write(streams_[i].before, buffer + at, static_cast<size_t>(bytes - at));
+        if (written <= 0) break;
+        at += written;
       }
     }
   }
-  // A child of this process may still print into the pipe of a living reader, which keeps its ends.
-  for (Stream& stream : streams_) Close(&stream.reads);
-  capturing = false;
-  done_.store(true);
-  changed_.NotifyAll();
+}
+
+void ConsoleCapture::CloseInChild() {
+  ConsoleCapture* const capture = current.load();
+  if (capture == nullptr) return;
+  close(capture->control_);
+  for (Stream& stream : capture->streams_) Close(&stream.reads);
 }
 
 void ConsoleCapture::Restore() {
@@ -227,6 +256,7 @@ void ConsoleCapture::Restore() {
 
 void ConsoleCapture::Stop() {
   if (generation_ != Generation()) return;
+  stopping_ = true;
   fflush(stdout);
   fflush(stderr);
   Restore();

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,12 +25,18 @@ namespace ranklog::internal {
 // and must not call it.
 class ConsoleCapture {
  public:
-  // Starts the reader, which joins the run of `handle`, and redirects the descriptors 1 and 2.
+  // Starts the reader, which joins the run of `handle`, and redirects the descriptors 1 and 2 once it is
+  // ready, which takes some 50 ms.
   //   kNotFound             `ranklog` is not installed
   //   kFailedPrecondition   this process has a capture, or its stdout and stderr are closed
-  //   kUnavailable          the reader cannot be started
+  //   kUnavailable          the reader does not start
+  // `on_loss` is called on the thread, once, if the reader dies during the capture.
   // The capture is never destroyed: its thread and the process's exit use it. Exit stops it.
-  static absl::StatusOr<ConsoleCapture*> Start(const std::string& handle, const Settings& settings);
+  static absl::StatusOr<ConsoleCapture*> Start(const std::string& handle, const Settings& settings,
+                                               std::function<void()> on_loss);
+  // Closes what a forked child has of its parent's capture, except 1 and 2: a child that outlives its
+  // parent must not keep the reader from seeing the parent's end. For the fork handler.
+  static void CloseInChild();
   // Undoes the redirection, and waits until the reader has written and logged everything, at most for
   // kStopPatience. Harmless if it was called before.
   void Stop();
@@ -47,6 +54,8 @@ class ConsoleCapture {
   // Starts the thread that waits for the reader's end.
   bool StartWatch();
   void Watch();
+  // Passes on what is in the pipes. `to_end`: until nobody can write to them any more.
+  void PassOn(bool to_end);
   void Restore();
 
   Stream streams_[2];
@@ -56,6 +65,8 @@ class ConsoleCapture {
   std::atomic<bool> restored_ = false;
   std::atomic<bool> done_ = false;  // the reader has answered, or has ended
   Event changed_;
+  std::atomic<bool> stopping_ = false;
+  std::function<void()> on_loss_;
   uint64_t generation_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "client/base/process.h"
+#include "client/console_capture.h"
 #include "client/stream/open_sockets.h"
 #include "client/thread_rings.h"
 
@@ -32,6 +33,7 @@ void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 void AfterForkInChild() {
   BeginForkedChild();
   CloseInheritedSockets();
+  ConsoleCapture::CloseInChild();
   ForgetThreadRings();
   pthread_sigmask(SIG_SETMASK, &signals_before_fork, nullptr);
 }

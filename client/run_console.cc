@@ -42,7 +42,12 @@ bool RunState::CaptureConsole() {
   if (settings_.disabled || announced_) return true;
   if (!usable_ || is_forked_) return RefuseItem("a forked child cannot capture the console");
   if (closed_.load()) return RefuseItem("the run has finished");
-  const absl::StatusOr<ConsoleCapture*> capture = ConsoleCapture::Start(Handle(), settings_);
+  const absl::StatusOr<ConsoleCapture*> capture =
+      ConsoleCapture::Start(Handle(), settings_, [run = weak_from_this()] {
+        const std::shared_ptr<RunState> state = run.lock();
+        if (state == nullptr) return;
+        state->RefuseItem("the process that reads the console has ended; the rest is not logged");
+      });
   if (!capture.ok()) return RefuseItem(std::string(capture.status().message()));
   MutexLock lock(StateMutex());
   capture_ = *capture;

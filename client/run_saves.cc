@@ -1,5 +1,6 @@
 // Files of the run that are saved at its end, or each time that they have changed.
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,14 @@
 #include "client/run_state.h"
 
 namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of copies of a live file, on average. While no tracker answers, the daemon keeps them all.
+constexpr uint64_t kBytesPerSecond = 256 << 10;
+
+}  // namespace
 
 std::shared_ptr<Upload> RunState::KeepSaving(const std::string& path, std::string name, bool live) {
   auto file = std::make_shared<SavedFile>();
@@ -52,12 +61,13 @@ bool RunState::StageChangedSaves() noexcept {
       files = saved_;
     }
     for (const std::shared_ptr<SavedFile>& file : files) {
-      if (!file->live) continue;
+      if (!file->live || Clock::now() < file->not_before) continue;
       const FileStamp stamp = StampOf(file->path);
       if (stamp == file->staged) continue;
       bool counted = false;
       if (!TryStage(RunFileStage(file->path, file->name), &counted).ok()) continue;
       file->staged = stamp;
+      file->not_before = Clock::now() + std::chrono::seconds(stamp.bytes / kBytesPerSecond);
       if (file->upload->state() == Upload::kStaging) file->upload->Staged();
     }
   } catch (...) {  // no memory: the next check tries again

@@ -148,7 +148,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
     std::string name;
     bool live = false;
     std::shared_ptr<Upload> upload;
-    FileStamp staged{};  // of the last copy
+    FileStamp staged{};                                  // of the last copy
+    std::chrono::steady_clock::time_point not_before{};  // of the next one, except at the end
   };
   // For the stager's thread: copies the live files that have changed. False: the run has ended.
   bool StageChangedSaves() noexcept;

@@ -35,15 +35,16 @@ What it prints from its start to the end of its run is logged as the console of 
 and W&B's page too. A progress bar counts as one line. More than 200 lines a second, after the first 10,000, are left
 out of the log. If COMMAND starts several ranks, such as torchrun, the output is that of the lowest one; to log each
 rank's own, let the launcher start `ranklog exec` for each rank, or call Run::CaptureConsole() in the program.
-SIGTERM and SIGHUP are passed on to COMMAND. It keeps the process group, so it gets Ctrl-C itself.
+SIGTERM and SIGHUP are passed on to COMMAND. It keeps the process group, so it gets Ctrl-C itself. Other signals for the
+training, such as SIGUSR1, must be sent to it or to its group: batch systems do that.
 
 Examples:
   ranklog exec -- ./train --lr 0.1
   ranklog exec -- torchrun --nproc-per-node 8 train.py
   srun ranklog exec -- ./train)";
 
-// How long to wait for a lower rank after the first one has announced its run.
-constexpr absl::Duration kLowerRank = absl::Seconds(1);
+// How long to wait for a lower rank after the first one has announced its run. The lines wait too.
+constexpr absl::Duration kLowerRank = absl::Seconds(10);
 constexpr absl::Duration kAnnouncementPoll = absl::Milliseconds(100);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
@@ -58,8 +59,10 @@ class Announcements {
     fd_ = UniqueFd(mkostemp(path_.data(), O_CLOEXEC));  // 0600
     if (!fd_.valid()) path_.clear();
   }
-  ~Announcements() {
+  ~Announcements() { Remove(); }
+  void Remove() {
     if (!path_.empty()) unlink(path_.c_str());
+    path_.clear();
   }
   Announcements(const Announcements&) = delete;
   Announcements& operator=(const Announcements&) = delete;
@@ -77,6 +80,7 @@ class Announcements {
       const std::vector<std::string> words = absl::StrSplit(text_.substr(0, end), ' ');
       uint32_t rank = 0;
       if (words.size() == 3 && words[0] == "attach" && absl::SimpleAtoi(words[1], &rank)) {
+        if (taken_ && rank != *taken_) continue;  // it may begin another run
         if (waiting_.empty()) first_at_ = now;
         waiting_.emplace(rank, words[2]);
       } else if (words.size() == 2 && words[0] == "finish") {
@@ -89,6 +93,7 @@ class Announcements {
     if (waiting_.empty() ||
         (!at_once && now < first_at_ + kLowerRank && waiting_.begin()->first > 0))
       return std::nullopt;
+    taken_ = waiting_.begin()->first;
     std::string handle = waiting_.begin()->second;
     waiting_.clear();
     return handle;
@@ -101,6 +106,7 @@ class Announcements {
   off_t at_ = 0;
   std::string text_;
   std::multimap<uint32_t, std::string> waiting_;
+  std::optional<uint32_t> taken_;  // the rank
   absl::Time first_at_;
   std::string finished_;
 };
@@ -128,9 +134,13 @@ absl::Status NoCommand(const Globals&, const std::vector<std::string>&) {
 
 int ExecMain(const std::vector<std::string>& command) {
   Announcements announcements;
+  signal(SIGCHLD, SIG_DFL);  // ignored, it would hide the command's end
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGHUP, SIGWINCH}) sigaddset(&signals, signal);
+  for (const int signal :
+       {SIGCHLD, SIGTERM, SIGHUP, SIGWINCH, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU}) {
+    sigaddset(&signals, signal);
+  }
   sigset_t mask;
   sigprocmask(SIG_BLOCK, &signals, &mask);
   absl::StatusOr<StartedCommand> started =
@@ -170,7 +180,19 @@ int ExecMain(const std::vector<std::string>& command) {
       Drain(&sources, &log);
       log.Finish(now);
     }
+    // A process that the command left behind may still print. It must not hold up the end.
+    if (status && AnyOpen(sources)) {
+      Drain(&sources, &log);
+      if (AnyOpen(sources) && fork() == 0) {
+        setsid();
+        others.clear();
+        while (AnyOpen(sources)) CopyUntil(&sources, &log, &others, absl::Hours(1));
+        _exit(0);
+      }
+      break;
+    }
   }
+  announcements.Remove();
   EndLike(*status);
 }
 

@@ -30,7 +30,7 @@ constexpr absl::Duration kSettles = absl::Seconds(2);  // then a line is probabl
 
 constexpr char kLogsFooter[] = R"(
 The lines come from `ranklog exec` or from Run::CaptureConsole() in the program; the last 100,000 of each rank are kept.
-Colours and other escape sequences are shown in a terminal, and left out of files and pipes.
+Colours are shown in a terminal. Other control characters and escape sequences are left out, except in --json.
 
 Examples:
   ranklog logs latest
@@ -49,14 +49,31 @@ struct LogsFlags {
   bool json = false;
 };
 
-// Without escape sequences (CSI) and other control characters but tabs.
-std::string WithoutEscapes(const std::string& text) {
+// The text without control characters but tabs, and without the escape sequences that begin with
+// them: a program may print any data, which must not command the terminal of a person who looks at
+// it later. `colours`: keeps those that set colours.
+std::string Harmless(const std::string& text, bool colours) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
-      i += 2;
-      while (i < text.size() && (text[i] < '@' || text[i] > '~')) ++i;
-    } else if (static_cast<unsigned char>(text[i]) >= ' ' || text[i] == '\t') {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0x1B && next == '[') {
+      size_t end = i + 2;
+      while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+      const std::string parameters = text.substr(i + 2, end - i - 2);
+      const bool sets_colours = end < text.size() && text[end] == 'm' &&
+                                parameters.find_first_not_of("0123456789;:") == std::string::npos;
+      if (colours && sets_colours) plain += text.substr(i, end + 1 - i);
+      i = end;
+    } else if (byte == 0x1B && next != 0 &&
+               std::string("]PX^_").find(text[i + 1]) != std::string::npos) {
+      // A string for the terminal, up to BEL or ESC \.
+      while (i < text.size() && text[i] != 0x07 && (text[i] != 0x5C || text[i - 1] != 0x1B)) ++i;
+    } else if (byte == 0x1B) {
+      ++i;
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
+      ++i;
+    } else if ((byte >= ' ' && byte != 0x7F) || byte == '\t') {
       plain += text[i];
     }
   }
@@ -82,9 +99,9 @@ class Printer {
                                         absl::LocalTimeZone()),
                        line.error ? " E " : "   ");
     }
-    const bool shows_escapes = isatty(STDOUT_FILENO) == 1;
-    absl::StrAppend(&text, shows_escapes ? line.text : WithoutEscapes(line.text));
-    if (shows_escapes && line.text.find('\x1b') != std::string::npos) text += "\x1b[0m";
+    const std::string harmless = Harmless(line.text, isatty(STDOUT_FILENO) == 1);
+    text += harmless;
+    if (harmless.find('\x1b') != std::string::npos) text += "\x1b[0m";
     text += '\n';
     return WriteOutput(text);
   }

@@ -37,9 +37,9 @@ constexpr const char* kContradictions[] = {
     ("SELECT count(*) FROM run WHERE rows <> "
      "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0) OR replays <> "
      "coalesce((SELECT max(last_index) + 1 FROM replay_batch WHERE run = run.id), 0)"),
-    ("SELECT count(*) FROM (SELECT durable_item, lost_items, "
+    ("SELECT count(*) FROM (SELECT durable_item, lost_items, console_items, "
      "(SELECT coalesce(sum(count), 0) FROM item WHERE item.stream = stream.id) AS stored "
-     "FROM stream) WHERE durable_item <> lost_items + stored"),
+     "FROM stream) WHERE durable_item <> lost_items + console_items + stored"),
     ("SELECT count(*) FROM delivery JOIN run ON run.id = delivery.run "
      "WHERE kind <> 'local' AND delivered_rows > rows"),
 };

@@ -280,6 +280,7 @@ CREATE TABLE console(
 CREATE UNIQUE INDEX console_by_number ON console(run, rank, number);
 CREATE UNIQUE INDEX console_by_line ON console(stream, line);
 CREATE INDEX console_by_change ON console(run, rank);
+ALTER TABLE stream ADD COLUMN console_items INTEGER NOT NULL DEFAULT 0;
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};

@@ -78,6 +78,7 @@ absl::StatusOr<uint64_t> Store::AppendItems(int64_t stream, absl::Span<const mod
   std::vector<model::Item> fresh;
   uint64_t last = durable;
   uint64_t unreadable = 0;
+  uint64_t console = 0;
   for (const model::Item& item : items) {
     if (item.seq <= durable) continue;
     if (item.seq - item.count != last) {
@@ -99,14 +100,16 @@ absl::StatusOr<uint64_t> Store::AppendItems(int64_t stream, absl::Span<const mod
     if (fresh.empty() || !fresh.back().Absorb(placed)) fresh.push_back(std::move(placed));
   }
   for (model::Item& item : fresh) {
+    if (item.kind == model::Item::Kind::kConsole) ++console;
     RETURN_IF_ERROR(item.kind == model::Item::Kind::kConsole
                         ? AppendConsole(run, stream, item)
                         : AppendItem(run, stream, std::move(item)));
   }
   if (last == durable) return durable;
   RETURN_IF_ERROR(
-      Write("UPDATE stream SET durable_item = ?2, lost_items = lost_items + ?3 WHERE id = ?1",
-            {stream, last, unreadable}));
+      Write("UPDATE stream SET durable_item = ?2, lost_items = lost_items + ?3, "
+            "console_items = console_items + ?4 WHERE id = ?1",
+            {stream, last, unreadable, console}));
   return last;
 }
 

@@ -1,6 +1,6 @@
 // A rank that prints, and captures its console unless `ranklog exec` does.
 //
-//   console_rank finish|die|abort|exit|endless|kill-reader
+//   console_rank finish|die|abort|exit|endless|kill-reader|leave-child|much|much-die|escapes
 //
 // finish   prints after Finish() too
 // die      kills itself by SIGKILL right after its last words
@@ -65,7 +65,20 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 100'000; ++i) printf("line %d\n", i);
     puts("last words");
   }
-  if (then == "die" || then == "abort") {
+  if (then == "much" || then == "much-die") {
+    const std::string line(300, 'x');
+    for (int i = 0; i < 9000; ++i) puts(line.c_str());
+    fflush(stdout);
+  }
+  if (then == "escapes") {
+    puts("\x1b[31mred\x1b[0m text\x1b]52;c;ZXZpbA==\x07\x1b[?1049h");
+    fflush(stdout);
+  }
+  if (then == "leave-child" && fork() == 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+    _exit(0);
+  }
+  if (then == "die" || then == "abort" || then == "leave-child" || then == "much-die") {
     fputs("last words\n", stderr);
     if (then == "abort") abort();
     raise(SIGKILL);

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 
@@ -159,7 +160,56 @@ TEST_F(ConsoleTest, ARestartedDaemonLosesNoLine) {
   node_.Start();
   EXPECT_TRUE(rank->Wait().has_value());
   ASSERT_TRUE(Ended());
+  node_.Kill();
+  node_.Start();
   EXPECT_THAT(Logs(), Contains("a warning"));
+  EXPECT_EQ(node_.LogCount("damaged"), 0u) << node_.Log();
+}
+
+// A forked worker that outlives its rank holds the pipe.
+TEST_F(ConsoleTest, ADeadRankIsSeenThoughItsChildLives) {
+  const Finished finished = RunToEnd(Captured("leave-child"), Rank());
+  EXPECT_EQ(finished.code, -SIGKILL);
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").state == model::RunState::kCrashed; },
+                      absl::Seconds(15)));
+  EXPECT_EQ(Logs({"-n", "1"}), std::vector<std::string>{"last words"});
+}
+
+TEST_F(ConsoleTest, AnOutputThatNobodyReadsEndsTheRank) {
+  const Finished finished = RunToEnd(
+      {"bash", "-c", absl::StrCat("trap - PIPE; ", CONSOLE_RANK, " much | head -n 1")}, Rank());
+  EXPECT_EQ(finished.output, "before Init()\n");
+}
+
+TEST_F(ConsoleTest, LastWordsAfterAMegabyteAreThere) {
+  for (const auto& args : {Captured("much-die"), Executed("much-die")}) {
+    const Finished finished = RunToEnd(args, Rank());
+    EXPECT_EQ(finished.code, -SIGKILL);
+    ASSERT_TRUE(Ended());
+    EXPECT_EQ(Logs({"-n", "1"}), std::vector<std::string>{"last words"});
+  }
+}
+
+TEST_F(ConsoleTest, AReaderThatDoesNotStartIsRefused) {
+  ChildProcess::Options options = Rank(/*stdout_only=*/false);
+  const TempDir dir;
+  ASSERT_EQ(RunToEnd({"ln", "-s", "/bin/false", dir.File("ranklog")}).code, 0);
+  options.environment["RANKLOG_DAEMON"] = dir.File("ranklogd");  // looked for beside it
+  const Finished finished = RunToEnd(Captured("finish"), options);
+  EXPECT_EQ(finished.code, 4);
+  EXPECT_THAT(finished.output, HasSubstr("console-reader does not start"));
+}
+
+TEST_F(ConsoleTest, NoDataCommandsATerminal) {
+  RunToEnd(Executed("escapes"), Rank());
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), Contains("red text"));
+  const Finished finished = RunToEnd(
+      {"script", "-qec", absl::StrCat(RANKLOG_CLI, " logs job --state-dir ", node_.state_dir()),
+       "/dev/null"});
+  EXPECT_THAT(finished.output, HasSubstr("\x1b[31mred\x1b[0m text"));
+  EXPECT_THAT(finished.output, Not(HasSubstr("]52")));
+  EXPECT_THAT(finished.output, Not(HasSubstr("1049h")));
 }
 
 // script(1) gives it a terminal.
@@ -195,6 +245,23 @@ TEST(ExecTest, AClosedPipeEndsTheCommand) {
   EXPECT_NE(finished.code, 0);
   EXPECT_NE(finished.code, -SIGKILL) << "it printed on";
   EXPECT_TRUE(absl::StartsWith(finished.output, "y\n")) << finished.output;
+}
+
+TEST(ExecTest, DoesNotWaitForWhatTheCommandLeftBehind) {
+  const absl::Time begin = absl::Now();
+  const Finished finished = RunToEnd(
+      {RANKLOG_CLI, "exec", "--", "bash", "-c", "(sleep 20; echo late) & echo crash; exit 7"});
+  EXPECT_EQ(finished.code, 7);
+  EXPECT_THAT(finished.output, HasSubstr("crash\n"));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(15));
+}
+
+TEST(ExecTest, SignalsForTheJobDoNotEndIt) {
+  ChildProcess exec({RANKLOG_CLI, "exec", "--", "sh", "-c", "echo ready; sleep 1; exit 5"});
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(exec.Output(), "ready"); }));
+  exec.Signal(SIGUSR1);
+  exec.Signal(SIGUSR2);
+  EXPECT_EQ(exec.Wait(), 5);
 }
 
 TEST(ExecTest, ATerminationReachesTheCommand) {

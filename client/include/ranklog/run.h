@@ -108,7 +108,7 @@ enum class SavePolicy {
   kEnd = RANKLOG_SAVE_END,
   // As it is at the call; again if its size or its time has changed, which is checked every 5
   // seconds; and as it is at the end. The upload is kStaged once a copy is. If the process is killed,
-  // the last copy counts. A file that is absent, or changes while it is copied, is tried again at the
+  // the last copy counts. A large file is copied less often: 256 KiB/s on average. A file that is absent, or changes while it is copied, is tried again at the
   // next check.
   kLive = RANKLOG_SAVE_LIVE,
 };

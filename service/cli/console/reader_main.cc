@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,13 +19,17 @@
 namespace ranklog::cli {
 
 // Descriptor 0 is the rank's end of a socket: it sends a byte when its run finishes, and expects one
-// when everything was written. 1 and 2 are the rank's output before, 3 and above what it prints now.
+// when everything was written. The first byte from here says that this process is ready. 1 and 2 are the rank's output before, 3 and above what it prints now.
 int ConsoleReaderMain(int argc, char** argv) {
   if (argc != 4) return 2;
   const std::string handle = argv[2];
   const absl::string_view streams = argv[3];  // of 3 and above: "1", "2", "12"
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
-    ::signal(signal, SIG_IGN);  // they are meant for the rank
+  // They are meant for the rank: a batch system sends them to all processes of a job.
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    constexpr int kOfErrors[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS,
+                                 SIGFPE, SIGSEGV, SIGSYS,  SIGCHLD};
+    if (std::count(std::begin(kOfErrors), std::end(kOfErrors), signal) == 0)
+      ::signal(signal, SIG_IGN);
   }
   std::vector<Source> sources;
   for (const char stream : streams) {
@@ -33,10 +39,18 @@ int ConsoleReaderMain(int argc, char** argv) {
   }
   RunLog log;
   log.Attach(handle);
+  const char ready = 'r';
+  if (write(STDIN_FILENO, &ready, 1) != 1) return 1;
   std::vector<pollfd> control = {{STDIN_FILENO, POLLIN, 0}};
   while (log.attached() || AnyOpen(sources)) {
     CopyUntil(&sources, &log, &control, RunLog::kFlushInterval);
     log.FlushIfDue(absl::Now());
+    const bool broken = std::any_of(sources.begin(), sources.end(),
+                                    [](const Source& source) { return source.broken; });
+    if (broken) {  // the rank takes its output back, and gets the signal for that
+      log.Finish(absl::Now());
+      return 0;
+    }
     CopyWindowSize(sources);  // nothing tells this session that it has changed
     if (control[0].fd < 0 || control[0].revents == 0) continue;
     char byte = 0;

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace ranklog::cli {
 namespace {
 
 constexpr size_t kBytesOfItem = 64 << 10;  // fits into a small ring several times
-constexpr size_t kSpoolBytes = 1 << 20;    // some ten thousand lines, for times without a daemon
+constexpr size_t kSpoolBytes = 4 << 20;    // some forty thousand lines, for times without a daemon
 // Without a daemon, the lines stay in the spool, and the terminal is not to wait for them.
 constexpr std::chrono::seconds kFinishTimeout{2};
 
@@ -89,7 +90,9 @@ void RunLog::Finish(absl::Time now) {
   Flush(now);
   if (!run_) return;
   PassHeld(now);
-  Log();
+  // The daemon makes room in the spool.
+  const absl::Time patience = absl::Now() + absl::FromChrono(kFinishTimeout);
+  while (!Log() && absl::Now() < patience) absl::SleepFor(absl::Milliseconds(10));
   run_->Finish();
   run_.reset();
 }

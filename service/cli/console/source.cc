@@ -39,9 +39,9 @@ bool CopyOnce(Source* source, RunLog* log) {
     return false;
   }
   const auto size = static_cast<size_t>(bytes);
-  const bool written = WriteAll(source->to, buffer, size);
+  source->broken |= !WriteAll(source->to, buffer, size) && errno == EPIPE;
   log->Write(source->to == STDERR_FILENO, {buffer, size}, absl::Now());
-  if (!written && errno == EPIPE) source->from = UniqueFd();
+  if (source->broken) source->from = UniqueFd();
   return source->open();
 }
 

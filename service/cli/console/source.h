@@ -14,8 +14,9 @@
 namespace ranklog::cli {
 
 struct Source {
-  UniqueFd from;  // not blocking; closed at its end
-  int to = -1;    // STDOUT_FILENO or STDERR_FILENO
+  UniqueFd from;        // not blocking; closed at its end
+  int to = -1;          // STDOUT_FILENO or STDERR_FILENO
+  bool broken = false;  // nobody reads the output any more
   bool open() const { return from.get() >= 0; }
 };
 

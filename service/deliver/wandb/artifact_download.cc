@@ -49,7 +49,8 @@ constexpr int kFilesPerPage = 1000;         // the addresses expire
 constexpr size_t kMaxManifest = 512 << 20;  // 10,000 bytes per file are allowed, 200 are usual
 constexpr size_t kMaxUrls = 64 << 20;       // a signed address has some kilobytes
 constexpr int kMostRedirects = 5;
-constexpr char kPartSuffix[] = ".ranklog-part";
+// Of a file that is not whole yet. Another process may download the same one to the same place.
+constexpr char kPartSuffix[] = ".ranklog-part.XXXXXX";
 
 struct ManifestEntry {
   std::string digest;  // 16 bytes
@@ -250,12 +251,12 @@ class Download {
   }
 
   absl::Status Fetch(const std::string& name, const ManifestEntry& entry, const std::string& url) {
-    const std::string path = PathOf(name), part = path + kPartSuffix;
+    const std::string path = PathOf(name);
+    std::string part = path + kPartSuffix;
     std::error_code error;
     fs::create_directories(fs::path(path).parent_path(), error);
-    const UniqueFd file(
-        open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!file.valid()) return Failed("cannot write", part);
+    const UniqueFd file(mkostemp(part.data(), O_CLOEXEC));
+    if (!file.valid() || fchmod(file.get(), 0644) != 0) return Failed("cannot write", part);
     absl::Cleanup remove = [&part] { unlink(part.c_str()); };
     Md5 md5;
     for (uint64_t at = 0; at < entry.bytes;) {

@@ -103,6 +103,21 @@ TEST_F(StoreConsoleTest, RepeatedItemsChangeNothing) {
   EXPECT_THAT(Texts(ring.run, 0), ElementsAre("0 a"));
 }
 
+// A store whose counts contradict each other counts as damaged at the next start.
+TEST_F(StoreConsoleTest, TheirItemsCount) {
+  const model::Stream ring = NewRing(0, 1);
+  Print(ring, {{.number = 0, .text = "a"}});
+  Do([&] {
+    model::Item item;
+    item.object = {{"lr", 1}};
+    EXPECT_OK(AppendItem(*store_, ring.id, item));
+  });
+  Print(ring, {{.number = 1, .text = "b"}});
+  EXPECT_OK(reader_->Check());
+  Reopen();
+  EXPECT_THAT(Texts(ring.run, 0), ElementsAre("0 a", "1 b"));
+}
+
 TEST_F(StoreConsoleTest, GoWithTheirRun) {
   const model::Stream ring = NewRing(0, 1);
   Print(ring, {{.number = 0, .text = "a"}});
