@@ -388,7 +388,7 @@ TEST_F(RetentionTest, SweptPagesAreReused) {
     const int64_t bytes = *reader_->FileBytes();
     if (i == 1) after_first = bytes;
     EXPECT_LE(bytes, after_first * 11 / 10) << i;
-    EXPECT_LT(*reader_->UsedBytes(), 200'000) << i;
+    EXPECT_LT(*reader_->UsedBytes(), 220'000) << i;  // an empty store has 201 kB
   }
 }
 
