@@ -42,7 +42,7 @@ class ConsoleCapture {
   void Stop();
 
  private:
-  static constexpr std::chrono::seconds kStopPatience{2};
+  static constexpr std::chrono::seconds kStopPatience{10};
 
   struct Stream {
     int number = -1;  // 1 or 2

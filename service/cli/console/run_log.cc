@@ -90,9 +90,15 @@ void RunLog::Finish(absl::Time now) {
   Flush(now);
   if (!run_) return;
   PassHeld(now);
-  // The daemon makes room in the spool.
-  const absl::Time patience = absl::Now() + absl::FromChrono(kFinishTimeout);
-  while (!Log() && absl::Now() < patience) absl::SleepFor(absl::Milliseconds(10));
+  // The daemon makes room in the spool. Waits as long as it does.
+  size_t waiting = waiting_.size();
+  absl::Time patience = absl::Now() + absl::FromChrono(kFinishTimeout);
+  while (!Log() && absl::Now() < patience) {
+    if (std::exchange(waiting, waiting_.size()) != waiting_.size()) {
+      patience = absl::Now() + absl::FromChrono(kFinishTimeout);
+    }
+    absl::SleepFor(absl::Milliseconds(10));
+  }
   run_->Finish();
   run_.reset();
 }
