@@ -7,10 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -22,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/base/process.h"
 #include "client/launch/daemon_start.h"
+#include "ranklog/v1/output_channel.h"
 
 namespace ranklog::internal {
 namespace {
@@ -35,37 +34,6 @@ std::atomic<ConsoleCapture*> current = nullptr;  // the last one
 
 void Close(int* fd) {
   if (*fd >= 0) close(std::exchange(*fd, -1));
-}
-
-// The default of 64 KiB is soon full if the reader gets no processor for a while.
-constexpr int kPipeBytes = 1 << 20;
-
-bool AreSame(int a, int b) {
-  struct stat of_a {};
-  struct stat of_b {};
-  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-         of_a.st_ino == of_b.st_ino;
-}
-
-// A terminal that passes on what is written to it unchanged, of the size of the terminal `like`.
-bool MakeTerminal(int like, int* reads, int* writes) {
-  char name[128];
-  *reads = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (*reads < 0 || grantpt(*reads) != 0 || unlockpt(*reads) != 0 ||
-      ptsname_r(*reads, name, sizeof name) != 0) {
-    return false;
-  }
-  *writes = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-  if (*writes < 0) return false;
-  termios mode{};
-  if (tcgetattr(*writes, &mode) == 0) {
-    mode.c_oflag &= ~static_cast<tcflag_t>(OPOST);
-    mode.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL);
-    tcsetattr(*writes, TCSANOW, &mode);
-  }
-  winsize size{};
-  if (ioctl(like, TIOCGWINSZ, &size) == 0) ioctl(*writes, TIOCSWINSZ, &size);
-  return true;
 }
 
 // Of the daemon that this process uses: its settings may differ from its environment.
@@ -111,30 +79,20 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
     status = absl::ErrnoToStatus(errno, "cannot make a socket");
   }
   capture->control_ = ends[0];
-  capture->one_ = AreSame(STDOUT_FILENO, STDERR_FILENO);
+  capture->one_ = v1::AreSameFile(STDOUT_FILENO, STDERR_FILENO);
   std::vector<int> descriptors = {ends[1], STDOUT_FILENO, STDERR_FILENO};
   std::string numbers;
-  int writes[2] = {-1, -1};
+  v1::OutputChannel channels[2];
   for (int i = 0; i < (capture->one_ ? 1 : 2) && status.ok(); ++i) {
     Stream& stream = capture->streams_[i];
-    stream.number = i + 1;
-    stream.before = fcntl(stream.number, F_DUPFD_CLOEXEC, kAboveStandard);
-    if (isatty(stream.number) == 1) {
-      if (!MakeTerminal(stream.number, &stream.reads, &writes[i])) {
-        status = absl::ErrnoToStatus(errno, "cannot make a terminal");
-      }
-    } else {
-      int pipe_ends[2];
-      if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
-        status = absl::ErrnoToStatus(errno, "cannot make a pipe");
-      } else {
-        stream.reads = pipe_ends[0];
-        writes[i] = pipe_ends[1];
-        fcntl(writes[i], F_SETPIPE_SZ, kPipeBytes);  // may fail: then it is smaller
-      }
+    const int number = i + 1;
+    stream.before = fcntl(number, F_DUPFD_CLOEXEC, kAboveStandard);
+    if (!v1::MakeOutputChannel(number, &channels[i])) {
+      status = absl::ErrnoToStatus(errno, "cannot make a pipe or a terminal");
     }
+    stream.reads = channels[i].reads;
     descriptors.push_back(stream.reads);
-    numbers += static_cast<char>('0' + stream.number);
+    numbers += static_cast<char>('0' + number);
   }
   if (status.ok()) {
     status = StartProgram({program, "console-reader", handle, numbers}, ReaderEnvironment(settings),
@@ -152,7 +110,7 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
   }
   if (status.ok()) {
     for (int i = 0; i < 2; ++i) {
-      dup2(writes[capture->one_ ? 0 : i], i + 1);
+      dup2(channels[capture->one_ ? 0 : i].writes, i + 1);
       fstat(i + 1, &capture->captured_[i]);
     }
     if (!capture->StartWatch()) {
@@ -160,7 +118,7 @@ absl::StatusOr<ConsoleCapture*> ConsoleCapture::Start(const std::string& handle,
       status = absl::UnavailableError("cannot start a thread");
     }
   }
-  for (int& fd : writes) Close(&fd);
+  for (v1::OutputChannel& channel : channels) Close(&channel.writes);
   if (status.ok()) {
     static const int registered = atexit([] {
       if (ConsoleCapture* const last = current.load()) last->Stop();
@@ -201,9 +159,12 @@ void ConsoleCapture::Watch() {
   ssize_t got = 0;
   while ((got = read(control_, &byte, 1)) < 0 && errno == EINTR) {
   }
-  Restore();
   const bool lost = got <= 0;
   // What is in the pipes would be lost, and a thread that waits for room in one would wait for ever.
+  // First before the program writes past it, so that the order stays; once more for what came in
+  // between.
+  if (lost) PassOn(/*to_end=*/false);
+  Restore();
   if (lost) PassOn(/*to_end=*/false);
   if (lost && !stopping_.load()) on_loss_();
   done_.store(true);

@@ -45,7 +45,6 @@ class ConsoleCapture {
   static constexpr std::chrono::seconds kStopPatience{10};
 
   struct Stream {
-    int number = -1;  // 1 or 2
     int before = -1;  // a copy of the descriptor, as it was
     int reads = -1;   // the reader's end, for the time after the reader
   };
@@ -58,8 +57,8 @@ class ConsoleCapture {
   void PassOn(bool to_end);
   void Restore();
 
-  Stream streams_[2];
-  bool one_ = false;           // stdout and stderr are the same file: one pipe for both
+  Stream streams_[2];          // of stdout and stderr
+  bool one_ = false;           // stdout and stderr are the same file: the first is for both
   struct stat captured_[2]{};  // what 1 and 2 are during the capture
   int control_ = -1;
   std::atomic<bool> restored_ = false;

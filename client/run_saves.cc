@@ -1,5 +1,6 @@
 // Files of the run that are saved at its end, or each time that they have changed.
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Of copies of a live file, on average. While no tracker answers, the daemon keeps them all.
-constexpr uint64_t kBytesPerSecond = 256 << 10;
+constexpr int64_t kBytesPerSecond = 256 << 10;
 
 }  // namespace
 
@@ -67,7 +68,8 @@ bool RunState::StageChangedSaves() noexcept {
       bool counted = false;
       if (!TryStage(RunFileStage(file->path, file->name), &counted).ok()) continue;
       file->staged = stamp;
-      file->not_before = Clock::now() + std::chrono::seconds(stamp.bytes / kBytesPerSecond);
+      file->not_before =
+          Clock::now() + std::chrono::seconds(std::max<int64_t>(stamp.bytes, 0) / kBytesPerSecond);
       if (file->upload->state() == Upload::kStaging) file->upload->Staged();
     }
   } catch (...) {  // no memory: the next check tries again

@@ -39,7 +39,6 @@
 namespace ranklog::internal {
 
 struct MediaFile;
-struct StagedFile;
 
 class RunState final : public StreamedRun, public std::enable_shared_from_this<RunState> {
  public:

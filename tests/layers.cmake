@@ -44,7 +44,7 @@ set(allow_service/cli/output service/cli/output ${allow_service/query})
 set(allow_service/cli/node service/cli/node service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
     service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
-set(allow_service/cli/console service/cli/console service/base)  # and ranklog/run.h, as any program that logs
+set(allow_service/cli/console service/cli/console service/base proto)  # and ranklog/run.h, as any program that logs
 set(allow_service/cli service/cli service/cli/console service/pipeline/job_end ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "client/base/sha_blocks.h"
+
 namespace ranklog::internal {
 namespace {
-
-constexpr size_t kSha256Block = 64;
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes (4.2.2).
 constexpr uint32_t kSha256Constants[64] = {
@@ -22,12 +22,7 @@ constexpr uint32_t kSha256Constants[64] = {
 
 void AddSha256Block(const char* block, uint32_t (&hash)[8]) {
   uint32_t words[64];
-  for (size_t i = 0; i < 16; ++i) {
-    words[i] = 0;
-    for (size_t j = 0; j < 4; ++j) {
-      words[i] = words[i] << 8 | static_cast<unsigned char>(block[4 * i + j]);
-    }
-  }
+  for (size_t i = 0; i < 16; ++i) words[i] = ShaWord(block, i);
   for (size_t i = 16; i < 64; ++i) {
     const uint32_t a = words[i - 15], b = words[i - 2];
     words[i] = words[i - 16] + words[i - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) +
@@ -57,24 +52,8 @@ void AddSha256Block(const char* block, uint32_t (&hash)[8]) {
 std::string Sha256(std::string_view bytes) {
   uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const uint64_t bits = 8 * uint64_t{bytes.size()};
-  for (; bytes.size() >= kSha256Block; bytes.remove_prefix(kSha256Block)) {
-    AddSha256Block(bytes.data(), hash);
-  }
-  std::string last(bytes);
-  last.push_back('\x80');
-  while (last.size() % kSha256Block != kSha256Block - 8) last.push_back('\0');
-  for (int shift = 56; shift >= 0; shift -= 8) last.push_back(static_cast<char>(bits >> shift));
-  for (size_t at = 0; at < last.size(); at += kSha256Block) {
-    AddSha256Block(last.data() + at, hash);
-  }
-  std::string digits;
-  for (const uint32_t word : hash) {
-    for (int shift = 28; shift >= 0; shift -= 4) {
-      digits.push_back("0123456789abcdef"[word >> shift & 15]);
-    }
-  }
-  return digits;
+  ForEachShaBlock(bytes, [&hash](const char* block) { AddSha256Block(block, hash); });
+  return ShaDigits(hash);
 }
 
 }  // namespace ranklog::internal

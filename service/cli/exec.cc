@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "service/base/printable.h"
 #include "service/cli/command.h"
 #include "service/cli/console/command.h"
 #include "service/cli/console/run_log.h"
@@ -193,6 +194,10 @@ int ExecMain(const std::vector<std::string>& command) {
     }
   }
   announcements.Remove();
+  if (handle.empty() && isatty(STDERR_FILENO) == 1) {
+    std::cerr << "ranklog exec: " << Printable(command.front())
+              << " opened no run of Ranklog, so its output was not logged\n";
+  }
   EndLike(*status);
 }
 

@@ -1,6 +1,6 @@
 // A rank that prints, and captures its console unless `ranklog exec` does.
 //
-//   console_rank finish|die|abort|exit|endless|kill-reader|leave-child|much|much-die|escapes
+//   console_rank finish|die|abort|exit|endless|kill-reader|signal-reader|leave-child|much|much-die|escapes|wait
 //
 // finish   prints after Finish() too
 // die      kills itself by SIGKILL right after its last words
@@ -23,7 +23,7 @@
 
 namespace {
 
-bool KillReader(const std::string& handle) {
+bool SignalReader(const std::string& handle, int signal) {
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
     std::ifstream file(process.path() / "cmdline");
@@ -31,7 +31,7 @@ bool KillReader(const std::string& handle) {
     command << file.rdbuf();
     if (command.str().find("console-reader") == std::string::npos) continue;
     if (command.str().find(handle) == std::string::npos) continue;
-    return kill(atoi(process.path().filename().c_str()), SIGKILL) == 0;
+    return kill(atoi(process.path().filename().c_str()), signal) == 0;
   }
   return false;
 }
@@ -56,9 +56,16 @@ int main(int argc, char** argv) {
   if (then == "kill-reader") {
     fflush(stdout);
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (!KillReader(run.Handle())) return 5;
+    if (!SignalReader(run.Handle(), SIGKILL)) return 5;
     const std::string line(99, 'x');
     for (int i = 0; i < 5000; ++i) puts(line.c_str());
+    puts("last words");
+  }
+  if (then == "signal-reader") {
+    for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) {
+      if (!SignalReader(run.Handle(), signal)) return 5;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // they would end it by then
     puts("last words");
   }
   if (then == "endless") {
@@ -68,7 +75,9 @@ int main(int argc, char** argv) {
   if (then == "much" || then == "much-die") {
     const std::string line(300, 'x');
     for (int i = 0; i < 9000; ++i) puts(line.c_str());
+    if (then == "much-die") puts("last words");
     fflush(stdout);
+    if (then == "much-die") raise(SIGKILL);
   }
   if (then == "escapes") {
     puts("\x1b[31mred\x1b[0m text\x1b]52;c;ZXZpbA==\x07\x1b[?1049h");
@@ -78,7 +87,8 @@ int main(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::seconds(20));
     _exit(0);
   }
-  if (then == "die" || then == "abort" || then == "leave-child" || then == "much-die") {
+  if (then == "wait") std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (then == "die" || then == "abort" || then == "leave-child") {
     fputs("last words\n", stderr);
     if (then == "abort") abort();
     raise(SIGKILL);

@@ -1,4 +1,5 @@
-// Images, tables and HTML arrive once, together with their row, whoever dies after Log() has returned.
+// S54: images, tables and HTML arrive once, together with their row, whoever dies after Log() has
+// returned.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,12 +108,7 @@ TEST_F(MediaRowsTest, SurviveTheDaemonInTheMiddle) {
   node_.Start();
   StartRank("finish");
   EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
-  for (int i = 0; i < 5; ++i) {
-    const size_t requests = server_.requests().size();
-    WaitFor([&] { return server_.requests().size() > requests + 1; });
-    node_.Kill();
-    node_.Start();
-  }
+  KillBetweenRequests(server_, &node_);
   ExpectArrived();
 }
 

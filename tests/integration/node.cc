@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/support/fake_wandb.h"
 #include "tests/support/file_content.h"
 
 namespace ranklog::testing {
@@ -142,6 +143,15 @@ ChildProcess Node::StartRank(const std::string& job, int rank, int local_rank, i
   for (auto& [name, value] : extra) options.environment[name] = value;
   args.insert(args.begin(), LOGGING_RANK);
   return ChildProcess(args, options);
+}
+
+void KillBetweenRequests(const FakeWandb& server, Node* node) {
+  for (int i = 0; i < 5; ++i) {
+    const size_t requests = server.requests().size();
+    EXPECT_TRUE(WaitFor([&] { return server.requests().size() > requests + 1; }));
+    node->Kill();
+    node->Start();
+  }
 }
 
 std::map<std::string, std::string> WandbAt(const std::string& url) {

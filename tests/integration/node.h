@@ -14,6 +14,8 @@
 
 namespace ranklog::testing {
 
+class FakeWandb;
+
 // Starts without a daemon. Prints the daemon's log when the test fails.
 class Node {
  public:
@@ -67,6 +69,10 @@ class Node {
   TempDir dir_;
   std::unique_ptr<ChildProcess> daemon_;
 };
+
+// Kills the node's daemon five times, each time after the server got two more requests, and starts it
+// again.
+void KillBetweenRequests(const FakeWandb& server, Node* node);
 
 // Returns the settings of a rank whose run goes to the W&B server at `url`.
 std::map<std::string, std::string> WandbAt(const std::string& url);

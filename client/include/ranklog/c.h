@@ -310,10 +310,9 @@ typedef struct ranklog_artifact {
 // The upload of an artifact or of a file. See Upload.
 typedef struct ranklog_upload ranklog_upload;
 enum ranklog_upload_state {
-  RANKLOG_STAGING =
-      0,  // its files are being copied, so they must not change; or see ranklog_save_policy
-  RANKLOG_STAGED = 1,  // it will arrive, whatever is killed; its files may change
-  RANKLOG_REFUSED = 2  // it will not arrive; see ranklog_upload_error()
+  RANKLOG_STAGING = 0,  // its files are being copied: they must not change; or see SavePolicy
+  RANKLOG_STAGED = 1,   // it will arrive, whatever is killed; its files may change
+  RANKLOG_REFUSED = 2   // it will not arrive; see ranklog_upload_error()
 };
 
 // See Run::LogArtifact() and Run::Save(). Both return at once. To be given back by

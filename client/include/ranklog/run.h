@@ -108,8 +108,8 @@ enum class SavePolicy {
   kEnd = RANKLOG_SAVE_END,
   // As it is at the call; again if its size or its time has changed, which is checked every 5
   // seconds; and as it is at the end. The upload is kStaged once a copy is. If the process is killed,
-  // the last copy counts. A large file is copied less often: 256 KiB/s on average. A file that is absent, or changes while it is copied, is tried again at the
-  // next check.
+  // the last copy counts. A large file is copied less often: 256 KiB/s on average. A file that is
+  // absent, or changes while it is copied, is tried again at the next check.
   kLive = RANKLOG_SAVE_LIVE,
 };
 
@@ -394,9 +394,11 @@ class Run {
   // and where it was a terminal the program sees one. If stdout and stderr are the same file, all of it
   // counts as stdout.
   //
-  // Starts a small process, `ranklog`, which reads what is printed from a pipe. It outlives this
-  // process, so that the last words before a crash or a SIGKILL are there. If it dies itself, the
-  // output goes on without it. Under `ranklog exec`, which logs the console already, this does nothing.
+  // Starts a small process, `ranklog`, which reads what is printed from a pipe: that takes some 50 ms,
+  // and at most 2 s. It outlives this process, so that the last words before a crash or a SIGKILL are
+  // there. If it dies itself, the output goes on without it. Finish() and exit() wait until it has
+  // written everything, at most for 10 s. Under `ranklog exec`, which logs the console already, this
+  // does nothing. Not in a signal handler. See console.md.
   //   false  not accepted, for example because `ranklog` is not installed; see stats().last_error
   bool CaptureConsole() noexcept;
   // Logs lines of the console that the program has read itself.

@@ -50,6 +50,10 @@ void Append(char32_t character, std::string* out) {
 
 void LineEditor::Write(absl::string_view bytes, int64_t now_us) {
   for (const char byte : bytes) {
+    if (partial_.empty() && static_cast<unsigned char>(byte) < 0x80) {
+      WriteCharacter(static_cast<char32_t>(byte), now_us);
+      continue;
+    }
     const bool continues = (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
     if (!partial_.empty() && !continues) {
       partial_.clear();
@@ -107,7 +111,8 @@ void LineEditor::WriteCharacter(char32_t character, int64_t now_us) {
 }
 
 void LineEditor::Put(char32_t character, int64_t now_us) {
-  for (size_t i = 0; i <= row_; ++i) {
+  // A line with a number has only such lines above it.
+  for (size_t i = 0; i <= row_ && !lines_[row_].number; ++i) {
     Line& line = lines_[i];
     if (line.number) continue;
     line.number = next_++;

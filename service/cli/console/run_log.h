@@ -28,8 +28,6 @@ class RunLog {
   static constexpr size_t kMostHeld = 200;
   static constexpr absl::Duration kFlushInterval = absl::Milliseconds(500);
 
-  RunLog() = default;
-
   void Write(bool error, absl::string_view bytes, absl::Time now);
   // Logs the lines that have changed, if kFlushInterval has passed since the last time.
   void FlushIfDue(absl::Time now);

@@ -47,10 +47,6 @@ bool CopyOnce(Source* source, RunLog* log) {
 
 }  // namespace
 
-void Copy(Source* source, RunLog* log) {
-  if (source->open()) CopyOnce(source, log);
-}
-
 void Drain(std::vector<Source>* sources, RunLog* log) {
   constexpr int kMost = 256;  // reads: more than a pipe holds, and an end if somebody writes on
   for (Source& source : *sources) {
@@ -69,7 +65,7 @@ void CopyUntil(std::vector<Source>* sources, RunLog* log, std::vector<pollfd>* o
   }
   std::copy(all.begin(), all.begin() + static_cast<ptrdiff_t>(others->size()), others->begin());
   for (size_t i = 0; i < sources->size(); ++i) {
-    if (all[others->size() + i].revents != 0) Copy(&(*sources)[i], log);
+    if (all[others->size() + i].revents != 0) CopyOnce(&(*sources)[i], log);
   }
 }
 

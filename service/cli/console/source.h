@@ -20,9 +20,8 @@ struct Source {
   bool open() const { return from.get() >= 0; }
 };
 
-// Copies what can be read now, unchanged, and gives it to the log. Closes a source at its end; also
+// Both copy what can be read, unchanged, and give it to the log. They close a source at its end; also
 // if nobody reads the output any more, so that the program gets the signal for that.
-void Copy(Source* source, RunLog* log);
 // Copies everything that can be read now.
 void Drain(std::vector<Source>* sources, RunLog* log);
 // Waits until a source or one of `others` can be read, at most for `timeout`. Copies from the sources.
