@@ -1,6 +1,7 @@
 #include "service/cli/console/line_editor.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +11,9 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 constexpr char32_t kEscape = 0x1B;
+
+// A character of a line, of one byte.
+bool IsPlain(char byte) { return byte >= ' ' && byte < '\x7f'; }
 
 // The bytes of a character that begins with `first`; 0: none does.
 size_t LengthOf(unsigned char first) {
@@ -49,11 +53,21 @@ void Append(char32_t character, std::string* out) {
 }  // namespace
 
 void LineEditor::Write(absl::string_view bytes, int64_t now_us) {
-  for (const char byte : bytes) {
+  while (!bytes.empty()) {
+    const char byte = bytes[0];
     if (partial_.empty() && static_cast<unsigned char>(byte) < 0x80) {
-      WriteCharacter(static_cast<char32_t>(byte), now_us);
+      const auto end = std::find_if_not(bytes.begin(), bytes.end(), IsPlain);
+      const auto plain = static_cast<size_t>(end - bytes.begin());
+      if (escape_ == Escape::kNone && plain > 0) {
+        PutAll(bytes.substr(0, plain), now_us);
+        bytes.remove_prefix(plain);
+      } else {
+        WriteCharacter(static_cast<char32_t>(byte), now_us);
+        bytes.remove_prefix(1);
+      }
       continue;
     }
+    bytes.remove_prefix(1);
     const bool continues = (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
     if (!partial_.empty() && !continues) {
       partial_.clear();
@@ -111,6 +125,11 @@ void LineEditor::WriteCharacter(char32_t character, int64_t now_us) {
 }
 
 void LineEditor::Put(char32_t character, int64_t now_us) {
+  PutAll(std::u32string_view(&character, 1), now_us);
+}
+
+template <typename Characters>
+void LineEditor::PutAll(Characters characters, int64_t now_us) {
   // A line with a number has only such lines above it.
   for (size_t i = 0; i <= row_ && !lines_[row_].number; ++i) {
     Line& line = lines_[i];
@@ -119,11 +138,14 @@ void LineEditor::Put(char32_t character, int64_t now_us) {
     line.time_us = now_us;
     line.changed = true;
   }
-  if (column_ >= kMostCharacters) return;
   Line& line = lines_[row_];
-  if (line.text.size() <= column_) line.text.resize(column_ + 1, ' ');
-  line.changed |= line.text[column_] != character;
-  line.text[column_++] = character;
+  const size_t end = std::min(column_ + characters.size(), kMostCharacters);
+  if (line.text.size() < end) line.text.resize(end, ' ');
+  for (size_t i = 0; column_ < end; ++i, ++column_) {
+    const auto character = static_cast<char32_t>(characters[i]);
+    line.changed |= line.text[column_] != character;
+    line.text[column_] = character;
+  }
 }
 
 void LineEditor::MoveDown() {

@@ -40,6 +40,9 @@ class LineEditor {
 
   void WriteCharacter(char32_t character, int64_t now_us);
   void Put(char32_t character, int64_t now_us);
+  // Decoded characters, or plain bytes.
+  template <typename Characters>
+  void PutAll(Characters characters, int64_t now_us);
   void MoveDown();
   void Keep(const Line& line);
 
