@@ -19,6 +19,9 @@ namespace {
 constexpr int kWorkers = 2;
 constexpr absl::Duration kAttachGrace = absl::Seconds(15);  // equal to RankWatch's
 constexpr absl::Duration kHeadStart = absl::Seconds(5);
+// Some of the staged files are larger, so they are sent in parts.
+constexpr uint64_t kMultipartBytes = 8 << 10;
+constexpr uint64_t kPartBytes = 4 << 10;
 
 }  // namespace
 
@@ -52,15 +55,21 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
         surroundings_.tracker->Connect(surroundings_.node, [this] { return works(); });
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = world_.Bits() | 1;
-    options.files = false;  // the simulated tracker has no store of files
-    worker.make = [this, transport, options](
+    options.files = false;  // those of the daemon itself; it sends what ranks staged
+    options.multipart_bytes = kMultipartBytes;
+    options.part_bytes = kPartBytes;
+    const std::string staged = ingest::ContentDir::PathIn(surroundings_.state_dir);
+    worker.make = [this, transport, options, staged](
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
       if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
       return std::make_unique<deliver::wandb::WandbDelivery>(
           run, delivery,
           deliver::DeliveryParts{
-              .transport = transport.get(), .breakers = &breakers_, .credentials = &credentials_},
+              .transport = transport.get(),
+              .breakers = &breakers_,
+              .credentials = &credentials_,
+              .content_dir = staged},
           options);
     };
     workers.push_back(std::move(worker));
@@ -92,14 +101,16 @@ absl::Status DaemonLife::Open() {
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
       aggregate);
-  if (surroundings_.before_removal != nullptr) {
+  if (surroundings_.before_removal != nullptr || surroundings_.uploads) {
     ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
-    retention_ = std::make_unique<pipeline::RetentionLoop>(
-        store_.get(), std::move(reader),
-        pipeline::RetentionLoop::Options{
-            .limits = {.keep_for = absl::ZeroDuration(), .keep_bytes = 0},
-            .interval = absl::Seconds(1),
-            .wall_clock = wall_clock});
+    pipeline::RetentionLoop::Options retention{.limits = {}, .interval = absl::Seconds(1)};
+    retention.wall_clock = wall_clock;
+    if (surroundings_.before_removal != nullptr) {
+      retention.limits = {.keep_for = absl::ZeroDuration(), .keep_bytes = 0};
+    }
+    if (surroundings_.uploads) retention.content_dir = ingest::ContentDir::PathIn(dir);
+    retention_ = std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader),
+                                                           std::move(retention));
   }
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader), wall_clock);
@@ -182,7 +193,7 @@ absl::Duration DaemonLife::Step() {
         return live_rings_->Read();
       default:
         if (now < next_removal_) return;
-        surroundings_.before_removal();
+        if (surroundings_.before_removal != nullptr) surroundings_.before_removal();
         next_removal_ = now + retention_->Step();
         return;
     }

@@ -36,7 +36,8 @@ class DaemonLife {
     std::function<bool(uint64_t incarnation)> lives;       // whether the ring's rank is alive
     std::function<std::vector<std::string>()> ring_files;  // rings of dead ranks
     std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;
-    bool forks = false;  // its ranks have forked children
+    bool forks = false;    // its ranks have forked children
+    bool uploads = false;  // its ranks stage files
     // called before a run may be removed; null: no run is removed
     std::function<void()> before_removal;
   };
@@ -78,7 +79,7 @@ class DaemonLife {
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
-  std::unique_ptr<pipeline::RetentionLoop> retention_;  // null: nothing is removed
+  std::unique_ptr<pipeline::RetentionLoop> retention_;  // null: neither runs nor files are removed
   std::unique_ptr<ingest::Attacher> attacher_;
   std::unique_ptr<storage::StoreReader> reader_;
   std::unique_ptr<ingest::ContentDir> content_;

@@ -32,11 +32,22 @@ struct LoggedRow {
   std::vector<std::pair<std::string, std::string>> texts;
 };
 
-// One item as given to the ring: a config or summary value, or the definition of "loss".
+// An artifact, or a file of the run, whose files were staged.
+struct LoggedUpload {
+  std::string artifact;                           // its name; empty: a file of the run
+  std::string id;                                 // of an artifact; also its alias
+  std::map<std::string, std::string> files;       // bytes by path
+  std::map<std::string, std::string> references;  // addresses by path
+  bool damaged = false;  // a staged file was cut before the daemon read it
+};
+
+// One item as given to the ring: a config or summary value, the definition of "loss", or an upload.
 struct LoggedItem {
   std::string key;  // empty: the definition
   int64_t value = 0;
+  std::shared_ptr<const LoggedUpload> upload{};  // null: none
 };
+inline constexpr char kUploadKey[] = "upload";  // of all uploads
 
 // One ring, from its creation to the end of its rank.
 struct RingRecord {
@@ -71,6 +82,8 @@ struct RingRecord {
   static constexpr int64_t kKeys = 3;
   std::string ConfigKey(int64_t value) const;
   std::string SummaryKey(int64_t value) const;
+  // The path of a file of the run; this ring saves two, again and again.
+  std::string RunFile(uint64_t number) const;
   // The value of a key after the first `count` items; -1: none.
   int64_t ValueOf(const std::string& key, uint64_t count) const;
   // The number of items that must be in the store.
@@ -138,6 +151,13 @@ class Oracle {
   size_t LineOf(const model::DeadLetter& letter, const Line& content) const;
   void KeepLinesOf(uint32_t node, const model::Run& run);
   void FindReplays(storage::StoreReader& reader, const model::Run& run, const Tracker& tracker);
+  // In oracle_uploads.cc.
+  void JudgeUploads(storage::StoreReader& reader, const model::Run& run,
+                    const std::vector<model::Stream>& streams, const Tracker& tracker);
+  void JudgeArtifact(const LoggedUpload& upload, const model::Run& run, bool due,
+                     const std::string& letters, const Tracker& tracker);
+  void JudgeRunFiles(const RingRecord& ring, const model::Run& run, const std::string& letters,
+                     const Tracker& tracker);
   void JudgeConfig(const std::vector<model::Stream>& streams,
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,

@@ -63,6 +63,10 @@ void Oracle::JudgeItems(storage::StoreReader& reader, const model::Stream& strea
   for (const model::StoredItem& stored : *items) {
     if (stored.stream != stream.id) continue;
     count += stored.item.count;
+    if (stored.item.seq >= 1 && stored.item.seq <= ring.items.size() &&
+        ring.items[stored.item.seq - 1].upload != nullptr) {
+      continue;  // JudgeUploads() judges what arrives of it
+    }
     for (const auto& [key, value] : stored.item.object.items()) {
       if (ring.ValueOf(key, stored.item.seq) == value) continue;
       Wrong(who, "item ", stored.item.seq, " sets ", key, " to ", value.dump());

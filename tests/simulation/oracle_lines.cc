@@ -28,6 +28,7 @@ void Oracle::JudgeAtTracker(uint32_t node, storage::StoreReader& reader, const m
   ReadLines(reader, run, shown);
   if (moves) KeepLinesOf(node, run);
   FindRows();
+  JudgeUploads(reader, run, streams, tracker);
   if (!Continues(node, run)) return;
   const bool good = run.state == model::RunState::kFinished;
   if (!set_back.end && !shown.complete) Wrong("run ", run.run_id, " is not complete there");

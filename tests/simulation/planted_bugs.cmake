@@ -239,4 +239,50 @@ plant(orphans/live_rings.cc live_ring_never_ends
   "  if (!lives && !@BUG@) {
     context_")
 
+# Uploads: found by seeds from 1000000000 on.
+plant(wandb/wandb_content.cc upload_dropped_on_failure
+  "  const std::string what = absl::StrCat(upload_->Name(), \": \", why);"
+  "  if (@BUG@ && !refused) {
+    ContentDone();
+    return absl::ZeroDuration();
+  }
+  const std::string what = absl::StrCat(upload_->Name(), \": \", why);")
+plant(wandb/wandb_content.cc upload_cursor_too_far
+  "cursor_.content = content_items_.front().id;"
+  "cursor_.content = @BUG@ ? content_items_.back().id : content_items_.front().id;")
+plant(wandb/wandb_content.cc newer_file_replaces_all
+  "TextOf(later.item.object, \"path\") == path;"
+  "(@BUG@ || TextOf(later.item.object, \"path\") == path);")
+plant(wandb/wandb_content.cc file_not_announced
+  "    cursor_.unannounced_files.push_back("
+  "    if (!@BUG@) cursor_.unannounced_files.push_back(")
+plant(wandb/wandb_content.cc set_apart_unsaid
+  "    AddDeadLetter(0, what,"
+  "    if (!@BUG@) AddDeadLetter(0, what,")
+plant(wandb/wandb_rows.cc ended_before_uploads
+  "content_items_.empty()) ||"
+  "(@BUG@ || content_items_.empty())) ||")
+plant(wandb/artifact_upload.cc part_from_the_start
+  "request.file->offset = part * PartBytes(entry);"
+  "request.file->offset = @BUG@ ? 0 : part * PartBytes(entry);")
+plant(wandb/artifact_upload.cc equal_file_is_not_the_others
+  "entry.birth = TextAt(node, {\"artifact\", \"id\"});"
+  "entry.birth = @BUG@ ? artifact_id_ : TextAt(node, {\"artifact\", \"id\"});")
+plant(wandb/artifact_upload.cc parts_not_joined
+  "if (upload.tags.size() == upload.part_urls.size()) state_ = State::kComplete;"
+  "if (upload.tags.size() == upload.part_urls.size()) {
+      state_ = State::kComplete;
+      if (@BUG@) FileSent();
+    }")
+plant(wandb/artifact_upload.cc artifact_not_committed
+  "state_ = State::kCommit;"
+  "state_ = @BUG@ ? State::kDone : State::kCommit;")
+plant(wandb/artifact_upload.cc artifact_has_a_new_id
+  "const std::string id = TextOf(artifact_, \"id\");"
+  "static int made = 0;
+    const std::string id = absl::StrCat(TextOf(artifact_, \"id\"), @BUG@ ? ++made : 0);")
+plant(storage/store_reader.cc staged_file_removed_early
+  "const bool needed = query.Integer(3) == 0;"
+  "const bool needed = query.Integer(3) == 0 && !@BUG@;")
+
 file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

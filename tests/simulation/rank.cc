@@ -14,6 +14,7 @@
 #include "client/ring/ring.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/simulation/number.h"
+#include "tests/simulation/staged_upload.h"
 
 namespace ranklog::simulation {
 namespace {
@@ -239,26 +240,45 @@ void Rank::Configure(bool last) {
     field->set_key(logged.key);
     field->mutable_value()->set_integer(logged.value);
   }
-  std::string content = item.SerializeAsString();
-  struct stat dir {};
-  if (stat(options_.content_dir.c_str(), &dir) == 0 && world_.Chance(0.2)) {
-    v1::ContentPlace place;
-    place.set_dir(options_.content_dir);
-    place.set_device(dir.st_dev);
-    place.set_inode(dir.st_ino);
-    place.set_quota(1 << 30);
-    auto file = internal::WriteContentFile(place, content);
+  const v1::ContentPlace place = Place();
+  if (!place.dir().empty() && world_.Chance(0.2)) {
+    auto file = internal::WriteContentFile(place, item.SerializeAsString());
     if (!file.ok()) std::abort();
     item.Clear();
     *item.mutable_file() = *std::move(file);
-    content = item.SerializeAsString();
   }
-  if (sender.ring.writer.WriteItem(content) == internal::WriteResult::kTaken) {
+  WriteItem(sender, item, std::move(logged));
+}
+
+v1::ContentPlace Rank::Place() const {
+  v1::ContentPlace place;
+  struct stat dir {};
+  if (stat(options_.content_dir.c_str(), &dir) != 0) return place;
+  place.set_dir(options_.content_dir);
+  place.set_device(dir.st_dev);
+  place.set_inode(dir.st_ino);
+  place.set_quota(1 << 30);
+  return place;
+}
+
+void Rank::WriteItem(Sender& sender, const v1::Item& item, LoggedItem logged) {
+  RingRecord& record = *sender.record;
+  if (sender.ring.writer.WriteItem(item.SerializeAsString()) == internal::WriteResult::kTaken) {
     record.items.push_back(std::move(logged));
   } else {
     sender.ring.spool->header()->lost_items.fetch_add(1);
     ++record.refused_items;
   }
+}
+
+void Rank::Upload() {
+  const v1::ContentPlace place = Place();
+  if (finished_ || place.dir().empty()) return;
+  Sender& sender = *senders_[world_.Below(senders_.size())];
+  StagedUpload staged = StageUpload(&world_, place, options_.wall_clock->now(), *sender.record);
+  if (world_.Chance(0.05)) return;  // the process dies before it writes the item
+  WriteItem(sender, staged.item,
+            {kUploadKey, 1, std::make_shared<const LoggedUpload>(std::move(staged.logged))});
 }
 
 void Rank::Finish(int exit_code) {

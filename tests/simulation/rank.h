@@ -66,6 +66,8 @@ class Rank {
   void Log();
   // `last`: no row follows.
   void Configure(bool last);
+  // Logs an artifact, or saves a file of the run.
+  void Upload();
   void Finish(int exit_code);
   // A forked child dies. Returns the path of its ring; empty if none lives.
   std::string KillChild();
@@ -80,6 +82,8 @@ class Rank {
  private:
   struct Sender;
 
+  v1::ContentPlace Place() const;  // without a directory: no daemon was here
+  void WriteItem(Sender& sender, const v1::Item& item, LoggedItem logged);
   v1::Hello MakeHello(uint32_t thread, uint64_t incarnation, bool of_child) const;
   void AddRing(uint32_t thread, bool of_child);
   void TickChild(Sender& sender);

@@ -76,6 +76,7 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   const bool burst = options_.bursts && world_.Chance(0.05);
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
+  if (options_.uploads && world_.Chance(0.1)) ranks_[index]->Upload();
   if (options_.children > 0 && world_.Chance(0.01)) {
     std::string path = ranks_[index]->KillChild();
     world_.Note("a child of rank ", index, " dies: ", !path.empty());

@@ -77,6 +77,11 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     node.restarts = 1;
     resumes_ = false;
   }
+  // Seeds from kUploadSeeds on have uploads, so that the others keep their path.
+  if (seed >= kUploadSeeds) {
+    node.uploads = true;
+    node.clock_steps = false;  // by a clock that is wrong by weeks, a staged file is left over
+  }
   const uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
   // The rows' times tell which are newest, so no clock is set.
   moves_ = nodes == 1 && resumes_ && !node.clock_steps && world_.Chance(0.5);

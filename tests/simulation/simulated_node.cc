@@ -63,6 +63,7 @@ void SimulatedNode::StartDaemon() {
             }
           },
       .forks = options_.children > 0,
+      .uploads = options_.uploads,
       .before_removal = nullptr};
   if (options_.removes) surroundings.before_removal = [this] { CopyStore(); };
   auto started = DaemonLife::Start(&world_, surroundings);

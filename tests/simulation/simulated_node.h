@@ -36,6 +36,7 @@ class SimulatedNode {
     double restarts = 0;          // probability that a dead rank restarts
     bool removes = false;         // its daemon removes everything that is delivered
     bool reopens = false;         // its runs often continue after their end; each step is judged
+    bool uploads = false;         // its ranks log artifacts and save files
     bool same_pids = false;       // a new process has the number of the old one, as in containers
     bool must_not_continue = false;  // a resumed job must not continue its runs
   };

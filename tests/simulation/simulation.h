@@ -9,6 +9,9 @@
 
 namespace ranklog::simulation {
 
+// The ranks of seeds from this one on log artifacts and save files, too.
+inline constexpr uint64_t kUploadSeeds = 1'000'000'000;
+
 struct SeedResult {
   uint64_t seed = 0;
   std::vector<std::string> wrong;  // empty: every promise was kept

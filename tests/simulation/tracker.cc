@@ -1,9 +1,12 @@
 #include "tests/simulation/tracker.h"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -11,6 +14,37 @@ namespace ranklog::simulation {
 namespace {
 
 constexpr absl::Duration kCrashed = absl::Minutes(5);  // of silence, about as at wandb.ai
+constexpr int kMostRefusals = 3;                       // see refusals_
+
+// An upload that takes a while. The daemon may die meanwhile.
+class SlowExchange : public deliver::Exchange {
+ public:
+  SlowExchange(World* world, absl::Duration time,
+               std::function<absl::StatusOr<deliver::HttpResponse>()> end)
+      : world_(*world), ends_(world->now() + time), end_(std::move(end)) {}
+  absl::optional<absl::StatusOr<deliver::HttpResponse>> Continue(absl::Duration /*most*/) override {
+    if (world_.now() < ends_) return absl::nullopt;
+    return end_();
+  }
+
+ private:
+  World& world_;
+  const absl::Time ends_;
+  const std::function<absl::StatusOr<deliver::HttpResponse>()> end_;
+};
+
+// Nullopt: the file is absent, or shorter than the range.
+absl::optional<std::string> BodyOf(const deliver::HttpRequest& request) {
+  if (!request.file.has_value()) return request.body;
+  std::ifstream file(request.file->path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(request.file->offset));
+  std::string bytes(request.file->bytes, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!file.is_open() || static_cast<uint64_t>(file.gcount()) != request.file->bytes) {
+    return absl::nullopt;
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -20,7 +54,13 @@ class TrackerTransport : public deliver::Transport {
       : tracker_(*tracker), node_(node), works_(std::move(works)) {}
   absl::StatusOr<deliver::HttpResponse> Send(const deliver::HttpRequest& request) override {
     if (!works_()) return absl::UnavailableError("the process is dead");
-    return tracker_.Post(node_, request);
+    return request.method == "PUT" ? tracker_.Put(request) : tracker_.Post(node_, request);
+  }
+  std::unique_ptr<deliver::Exchange> Begin(deliver::HttpRequest request) override {
+    World& world = tracker_.world_;
+    const absl::Duration time = world.Chance(0.2) ? world.Delay(0, 3000) : absl::ZeroDuration();
+    return std::make_unique<SlowExchange>(
+        &world, time, [this, request = std::move(request)] { return Send(request); });
   }
 
  private:
@@ -153,6 +193,73 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
                        if (forgotten_[node] == times) ActLate(request, number);
                      });
       }
+      return absl::DeadlineExceededError("no answer in time");
+  }
+}
+
+// Takes effect as a whole, or not at all.
+absl::StatusOr<deliver::HttpResponse> Tracker::Put(const deliver::HttpRequest& request) {
+  const absl::optional<std::string> body = BodyOf(request);
+  if (!body.has_value()) return absl::DataLossError("the file is not there");
+  const bool faulty = world_.faults && world_.Chance(options_.fault);
+  uint64_t fault = faulty ? world_.Between(1, 9) : 0;
+  const uint64_t number = ++requests_;
+  world_.Note("put ", request.url, " ", body->size(), " fault ", fault);
+  testing::WandbServer::StorageRequest put{.target = request.url, .headers = {}, .body = *body};
+  for (const auto& [name, value] : request.headers) {
+    put.headers[absl::AsciiStrToLower(name)] = value;
+  }
+  const auto act = [this, number, put] {
+    const std::vector<std::string> parts = absl::StrSplit(put.target, absl::ByAnyChar("/?"));
+    if (const auto run = std::find(parts.begin(), parts.end(), "run"); run + 2 < parts.end()) {
+      Effects& effects = effects_[run[1]];
+      uint64_t& newest = effects.newest_files[run[2]];
+      if (number < newest) {
+        effects.set_back.files.insert(run[2]);
+      } else {
+        effects.set_back.files.erase(run[2]);
+      }
+      newest = std::max(newest, number);
+    }
+    const testing::WandbServer::StorageAnswer answer = server_.Put(put);
+    deliver::HttpResponse response;
+    response.code = answer.code;
+    response.body = answer.body;
+    if (!answer.etag.empty()) response.headers["etag"] = answer.etag;
+    return response;
+  };
+  const auto answer = [](int code) {
+    deliver::HttpResponse response;
+    response.code = code;
+    return response;
+  };
+  if (fault >= 6 && fault <= 8 && ++refusals_ > kMostRefusals) fault = 1;
+  switch (fault) {
+    case 0:
+      return act();
+    case 1:
+      return answer(static_cast<int>(500 + world_.Below(4)));
+    case 2:
+      return answer(429);
+    case 3:
+      act();
+      return absl::UnavailableError("the connection broke before the answer");
+    case 4:
+      return absl::UnavailableError("the connection broke before the request was there");
+    case 5:
+      act();
+      return answer(502);
+    case 6:
+      return answer(409);
+    case 7:
+      return answer(403);  // the address has expired
+    case 8: {              // the store loses the part that it has confirmed
+      auto accepted = act();
+      server_.LosePart(put.target);
+      return accepted;
+    }
+    default:
+      if (world_.Chance(0.7)) world_.After(world_.Delay(0, 30000), [act] { act(); });
       return absl::DeadlineExceededError("no answer in time");
   }
 }

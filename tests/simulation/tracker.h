@@ -5,7 +5,9 @@
 #define TESTS_SIMULATION_TRACKER_H_
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ class Tracker {
     bool config = false;
     bool summary = false;
     bool end = false;
+    std::set<std::string> files;  // of the run
   };
   SetBack set_back(const std::string& run_id) const;
 
@@ -54,6 +57,8 @@ class Tracker {
  private:
   friend class TrackerTransport;
   absl::StatusOr<deliver::HttpResponse> Post(uint32_t node, const deliver::HttpRequest& request);
+  // An upload to the store of files.
+  absl::StatusOr<deliver::HttpResponse> Put(const deliver::HttpRequest& request);
   deliver::HttpResponse Act(const deliver::HttpRequest& request, uint64_t number);
   void ActLate(const deliver::HttpRequest& request, uint64_t number);
   // `stream_run`: the run of the file stream; empty: GraphQL.
@@ -69,8 +74,11 @@ class Tracker {
   struct Effects {  // number of the last request that set each value
     uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;
     SetBack set_back;
+    std::map<std::string, uint64_t> newest_files;
   };
   std::map<std::string, Effects> effects_;  // by run id
+  // Refused uploads. The delivery sets an upload apart after four in a row.
+  int refusals_ = 0;
   std::vector<std::string> wrong_;
 };
 

@@ -175,7 +175,8 @@ json WandbArtifacts::CreateFiles(const json& variables) {
     const json parts = file.value("uploadPartsInput", json());
     if (owner == nullptr) {
       node["uploadUrl"] = url_("artifact", artifact->id, name);
-      artifact->awaited.insert(name);
+      // A request that acts late may name a file that is there.
+      if (artifact->files.count(name) == 0) artifact->awaited.insert(name);
     }
     if (owner == nullptr && parts.is_array() && !parts.empty()) {
       const std::string id = absl::StrCat("upload-", uploads_.size() + 1);
@@ -291,6 +292,11 @@ bool WandbArtifacts::Put(const std::string& kind, const std::string& owner, cons
   if (artifact->awaited.erase(name) == 0 && artifact->files.count(name) == 0) return false;
   artifact->files[name] = bytes;
   return true;
+}
+
+void WandbArtifacts::LosePart(const std::string& upload, const std::string& number) {
+  int part = 0;
+  if (absl::SimpleAtoi(number, &part)) uploads_[upload].parts.erase(part);
 }
 
 const std::string* WandbArtifacts::Get(const std::string& kind, const std::string& owner,

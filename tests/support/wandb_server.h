@@ -80,6 +80,8 @@ class WandbServer {
   // refuses: without the query or the upload headers, with W&B credentials, or in chunks.
   StorageAnswer Put(const StorageRequest& request);
   StorageAnswer Get(const std::string& target) const;
+  // Forgets the part of a file that was uploaded there, if it was one.
+  void LosePart(const std::string& target);
 
   void Enable(const std::string& feature) { features_.insert(feature); }
   // Answers 400 to posts and summaries with a line for which `refused` returns true.

@@ -131,6 +131,11 @@ WandbServer::StorageAnswer WandbServer::Put(const StorageRequest& request) {
   return {200, "", absl::StrCat("\"", absl::BytesToHexString(tag), "\"")};
 }
 
+void WandbServer::LosePart(const std::string& target) {
+  const Object object = ObjectOf(target);
+  if (object.kind == "part") artifacts_.LosePart(object.owner, object.name);
+}
+
 WandbServer::StorageAnswer WandbServer::Get(const std::string& target) const {
   const Object object = ObjectOf(target);
   if (!object.signed_url) return {403, "", ""};

@@ -193,7 +193,8 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const bool with_samples = !events_.empty() && ours && (!samples_alone_ || alone);
   const bool all_samples = cursor_.samples + (with_samples ? events_.size() : 0) == run_.samples;
   // The last files follow the last row.
-  const bool files_sent = !options_.files || (rows == 0 && !with_samples);
+  const bool files_sent =
+      (!options_.files && content_items_.empty()) || (rows == 0 && !with_samples);
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole) &&
                     all_samples && files_sent && !alone;
   std::string summary;
