@@ -65,11 +65,10 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
       if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
       return std::make_unique<deliver::wandb::WandbDelivery>(
           run, delivery,
-          deliver::DeliveryParts{
-              .transport = transport.get(),
-              .breakers = &breakers_,
-              .credentials = &credentials_,
-              .content_dir = staged},
+          deliver::DeliveryParts{.transport = transport.get(),
+                                 .breakers = &breakers_,
+                                 .credentials = &credentials_,
+                                 .content_dir = staged},
           options);
     };
     workers.push_back(std::move(worker));

@@ -38,7 +38,7 @@ struct LoggedUpload {
   std::string id;                                 // of an artifact; also its alias
   std::map<std::string, std::string> files;       // bytes by path
   std::map<std::string, std::string> references;  // addresses by path
-  bool damaged = false;  // a staged file was cut before the daemon read it
+  bool damaged = false;                           // a staged file was cut before the daemon read it
 };
 
 // One item as given to the ring: a config or summary value, the definition of "loss", or an upload.

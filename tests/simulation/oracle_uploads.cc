@@ -103,7 +103,8 @@ void Oracle::JudgeRunFiles(const RingRecord& ring, const model::Run& run,
       continue;
     }
     // A store after which another one continued the run makes no more posts.
-    if (shown.uploaded.count(path) == 0 && !moves) Wrong(run.run_id, ": file ", path, " is not confirmed");
+    if (shown.uploaded.count(path) == 0 && !moves)
+      Wrong(run.run_id, ": file ", path, " is not confirmed");
     if (set_back.count(path) == 0 &&
         std::find(right.begin(), right.end(), file->second) == right.end()) {
       Wrong(run.run_id, ": file ", path, " has another content");

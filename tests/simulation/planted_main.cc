@@ -81,7 +81,8 @@ bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scr
                 bug.name.c_str(), bug.known_seed);
   }
   const uint64_t usual = of_uploads ? kUploadSeeds : 1;
-  const uint64_t first = search.value_or(1) - 1 + usual, most = search ? kSeedsOfSearch : kSeedsOfTest;
+  const uint64_t first = search.value_or(1) - 1 + usual,
+                 most = search ? kSeedsOfSearch : kSeedsOfTest;
   for (uint64_t seed = first; seed < first + most; ++seed) {
     if (IsFoundBy(seed, bug, scratch)) return true;
   }

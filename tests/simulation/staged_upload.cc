@@ -36,8 +36,9 @@ void Stage(const v1::ContentPlace& place, absl::Time now, const std::string& con
   const auto file = internal::StageBytes(place, content);
   if (!file.ok()) abort();
   const std::string path = absl::StrCat(place.dir(), "/", file->name);
-  if (damaged && (content.empty() ? unlink(path.c_str())
-                                  : truncate(path.c_str(), static_cast<off_t>(content.size() / 2)))) {
+  if (damaged &&
+      (content.empty() ? unlink(path.c_str())
+                       : truncate(path.c_str(), static_cast<off_t>(content.size() / 2)))) {
     abort();
   }
   const timespec times[] = {absl::ToTimespec(now), absl::ToTimespec(now)};
