@@ -173,6 +173,7 @@ json WandbArtifacts::CreateFiles(const json& variables) {
                  {"uploadMultipartUrls", nullptr},
                  {"artifact", {{"id", owner != nullptr ? owner->id : artifact->id}}}};
     const json parts = file.value("uploadPartsInput", json());
+    if (owner != nullptr) artifact->awaited.erase(name);  // since an earlier request
     if (owner == nullptr) {
       node["uploadUrl"] = url_("artifact", artifact->id, name);
       // A request that acts late may name a file that is there.
