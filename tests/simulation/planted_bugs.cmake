@@ -269,11 +269,12 @@ plant(wandb/artifact_upload.cc equal_file_is_not_the_others
   "entry.birth = TextAt(node, {\"artifact\", \"id\"});"
   "entry.birth = @BUG@ ? artifact_id_ : TextAt(node, {\"artifact\", \"id\"});")
 plant(wandb/artifact_upload.cc parts_not_joined
-  "if (upload.tags.size() == upload.part_urls.size()) state_ = State::kComplete;"
-  "if (upload.tags.size() == upload.part_urls.size()) {
-      state_ = State::kComplete;
-      if (@BUG@) FileSent();
-    }")
+  "state_ = all_parts ? State::kComplete : State::kPutFile;"
+  "if (@BUG@ && all_parts) return FileSent();
+    state_ = all_parts ? State::kComplete : State::kPutFile;")
+plant(wandb/artifact_upload.cc lost_part_not_sent_again
+  "before_ = nullptr;  // the server may have lost something"
+  "if (!@BUG@) before_ = nullptr;")
 plant(wandb/artifact_upload.cc artifact_not_committed
   "state_ = State::kCommit;"
   "state_ = @BUG@ ? State::kDone : State::kCommit;")

@@ -48,6 +48,8 @@ constexpr char kCommit[] =
 
 // Addresses expire, and an answer must not be too large.
 constexpr size_t kFilesPerQuery = 100;
+// A cursor is stored often, so it has the addresses of that many parts at most: some 700 bytes each.
+constexpr size_t kMostKeptParts = 1000;
 // The store of files must move some bytes in this time.
 constexpr absl::Duration kIdle = absl::Minutes(1);
 
@@ -107,20 +109,41 @@ class ArtifactUpload : public ContentUpload {
       std::map<std::string, std::string> digests;
       for (const auto& [path, entry] : entries_) digests[path] = entry.digest;
       digest_ = ArtifactDigest(digests);
-      Restart();
+      Begin();
     }
     return absl::OkStatus();
   }
 
-  void Restart() override {
-    if (state_ == State::kHash && digest_.empty()) return;
-    state_ = State::kCreate;
-    uploads_.clear();
-    sent_ = Sent();
-    next_ = entries_.begin();
-    SkipReferences();
+  void Restart(bool refused) override {
+    if (state_ == State::kHash) return;
+    before_ = Progress();
+    if (refused && state_ == State::kPutFile && before_.is_object()) {
+      before_["parts"] = nullptr;  // their addresses may have expired
+    } else if (refused) {
+      before_ = nullptr;  // the server may have lost something
+    }
+    Begin();
   }
 
+  // {artifact, batch, sent, parts}: the files before the path `batch` were sent, and those in `sent`.
+  // `parts`: the file that is being sent in parts, with its addresses and the tags of those sent.
+  Json Progress() const override {
+    if (batch_.empty() || batch_ < TextOf(before_, "batch")) return before_;
+    Json progress = {{"artifact", artifact_id_}, {"batch", batch_}, {"sent", batch_sent_}};
+    if (uploads_.empty() || uploads_.back().tags.empty()) return progress;
+    const Upload& upload = uploads_.back();
+    if (upload.part_urls.size() > kMostKeptParts) return progress;
+    Json headers = Json::array();
+    for (const auto& [name, value] : upload.headers) headers.push_back({name, value});
+    progress["parts"] = {{"path", upload.entry->first}, {"storage", upload.storage_path},
+                         {"id", upload.upload_id},      {"urls", upload.part_urls},
+                         {"tags", upload.tags},         {"headers", std::move(headers)}};
+    return progress;
+  }
+
+  void Continue(Json progress) override {
+    if (progress.is_object()) before_ = std::move(progress);
+  }
   std::string Query() const override {
     switch (state_) {
       case State::kCreate:
@@ -159,6 +182,7 @@ class ArtifactUpload : public ContentUpload {
         if (state != "COMMITTED" && state != "PENDING" && state != "DELETED") {
           return absl::FailedPreconditionError(absl::StrCat("the artifact is ", state));
         }
+        if (TextOf(before_, "artifact") != artifact_id_ || state == "DELETED") before_ = nullptr;
         // Equal content is there already.
         state_ = state == "COMMITTED" ? State::kDone : State::kManifest;
         return absl::OkStatus();
@@ -238,7 +262,7 @@ class ArtifactUpload : public ContentUpload {
     if (tag == answer.headers.end()) return absl::InternalError("a part got no ETag");
     sent_.bytes += BytesOfPart(entry, upload.tags.size());
     upload.tags.push_back(tag->second);
-    if (upload.tags.size() == upload.part_urls.size()) state_ = State::kComplete;
+    NextUpload();
     return absl::OkStatus();
   }
 
@@ -246,6 +270,16 @@ class ArtifactUpload : public ContentUpload {
   std::string Name() const override { return absl::StrCat("artifact ", TextOf(artifact_, "name")); }
 
  private:
+  void Begin() {
+    state_ = State::kCreate;
+    uploads_.clear();
+    batch_.clear();
+    batch_sent_.clear();
+    sent_ = Sent();
+    next_ = entries_.begin();
+    SkipReferences();
+  }
+
   enum class State {
     kHash,
     kCreate,
@@ -383,6 +417,8 @@ class ArtifactUpload : public ContentUpload {
     const json edges = At(made, {"files", "edges"});
     std::vector<Entries::iterator> asked;
     ForNextFiles([&](Entries::iterator entry) { asked.push_back(entry); });
+    const std::string batch = asked.front()->first;
+    std::vector<std::string> batch_sent;
     if (!edges.is_array() || edges.size() != asked.size()) {
       return NotAnAnswer("CreateArtifactFiles");
     }
@@ -398,9 +434,10 @@ class ArtifactUpload : public ContentUpload {
                     .upload_id = TextAt(node, {"uploadMultipartUrls", "uploadID"}),
                     .part_urls = {},
                     .tags = {}};
-      if (upload.url.empty()) {  // the server has the content
+      if (upload.url.empty() || WasSent(asked[i]->first)) {  // the server has the content
         ++sent_.files;
         sent_.bytes += entry.bytes;
+        batch_sent.push_back(asked[i]->first);
         continue;
       }
       const json parts = At(node, {"uploadMultipartUrls", "uploadUrlParts"});
@@ -410,16 +447,58 @@ class ArtifactUpload : public ContentUpload {
           return NotAnAnswer("CreateArtifactFiles");
         }
       }
+      ContinueParts(&upload);
       uploads_.push_back(std::move(upload));
     }
+    batch_ = batch;
+    batch_sent_ = std::move(batch_sent);
     next_ = std::next(asked.back());
     SkipReferences();
-    if (uploads_.empty()) {
-      NextFiles();
-    } else {
-      state_ = State::kPutFile;
-    }
+    NextUpload();
     return absl::OkStatus();
+  }
+
+  bool WasSent(const std::string& path) const {
+    if (!before_.is_object()) return false;
+    const Json& sent = MemberOf(before_, "sent");
+    return path < TextOf(before_, "batch") ||
+           std::find(sent.begin(), sent.end(), path) != sent.end();
+  }
+
+  // Goes on with the parts of an earlier life.
+  void ContinueParts(Upload* upload) {
+    const Json& parts = MemberOf(before_, "parts");
+    const Entry& entry = upload->entry->second;
+    const auto texts = [&parts](const char* key) {
+      std::vector<std::string> values;
+      for (const Json& value : MemberOf(parts, key)) {
+        if (value.is_string()) values.push_back(value.get<std::string>());
+      }
+      return values;
+    };
+    std::vector<std::string> urls = texts("urls");
+    std::vector<std::string> tags = texts("tags");
+    if (TextOf(parts, "path") != upload->entry->first || urls.size() != entry.parts.size() ||
+        tags.size() > urls.size()) {
+      return;
+    }
+    upload->storage_path = TextOf(parts, "storage");
+    upload->upload_id = TextOf(parts, "id");
+    upload->part_urls = std::move(urls);
+    upload->tags = std::move(tags);
+    upload->headers.clear();
+    for (const Json& header : MemberOf(parts, "headers")) {
+      upload->headers.emplace_back(header.at(0).get<std::string>(),
+                                   header.at(1).get<std::string>());
+    }
+    for (size_t i = 0; i < upload->tags.size(); ++i) sent_.bytes += BytesOfPart(entry, i);
+  }
+
+  void NextUpload() {
+    if (uploads_.empty()) return NextFiles();
+    const Upload& next = uploads_.back();
+    const bool all_parts = !next.part_urls.empty() && next.tags.size() == next.part_urls.size();
+    state_ = all_parts ? State::kComplete : State::kPutFile;
   }
 
   Json CompleteInput() const {
@@ -437,12 +516,9 @@ class ArtifactUpload : public ContentUpload {
 
   void FileSent() {
     ++sent_.files;
+    batch_sent_.push_back(uploads_.back().entry->first);
     uploads_.pop_back();
-    if (uploads_.empty()) {
-      NextFiles();
-    } else {
-      state_ = State::kPutFile;
-    }
+    NextUpload();
   }
 
   const Json artifact_;
@@ -457,6 +533,9 @@ class ArtifactUpload : public ContentUpload {
   std::string manifest_id_;
   std::string manifest_;
   std::vector<Upload> uploads_;  // the last one is next
+  std::string batch_;            // the first path of the last query for files
+  std::vector<std::string> batch_sent_;
+  Json before_ = nullptr;  // Progress() of an earlier attempt at this artifact
   Sent sent_;
   struct {
     std::string url;
@@ -506,7 +585,7 @@ class RunFileUpload : public ContentUpload {
     is_done_ = true;
     return absl::OkStatus();
   }
-  void Restart() override { url_.clear(); }
+  void Restart(bool /*refused*/) override { url_.clear(); }
   Sent sent() const override { return {}; }
   std::string Name() const override { return absl::StrCat("file ", path_); }
 

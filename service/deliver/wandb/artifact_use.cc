@@ -63,7 +63,7 @@ class ArtifactUse : public ContentUpload {
   }
   HttpRequest Put() const override { return {}; }  // not called
   absl::Status OnPut(const HttpResponse& /*answer*/) override { return absl::OkStatus(); }
-  void Restart() override { found_ = {}; }
+  void Restart(bool /*refused*/) override { found_ = {}; }
   Sent sent() const override { return {}; }
   std::string Name() const override { return absl::StrCat("artifact ", text_); }
 

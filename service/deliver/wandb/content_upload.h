@@ -47,9 +47,13 @@ class ContentUpload {
   virtual HttpRequest Put() const = 0;
   // An accepted answer.
   virtual absl::Status OnPut(const HttpResponse& answer) = 0;
-  // Begins anew with the server, for instance because an address has expired. What the server has
-  // is not sent again.
-  virtual void Restart() = 0;
+  // Begins anew with the server, after a failure. What the server has is not sent again. `refused`:
+  // the server did not want the last request, for instance because an address has expired.
+  virtual void Restart(bool refused) = 0;
+  // What a restarted daemon needs so that it sends no file and no part again; null: nothing yet.
+  virtual model::Json Progress() const { return nullptr; }
+  // Before the first work. Ignores what is not its own.
+  virtual void Continue(model::Json /*progress*/) {}
   // What the server has: whole files, and the bytes of those and of whole parts. Counted anew after
   // Restart().
   struct Sent {

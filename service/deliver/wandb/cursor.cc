@@ -57,6 +57,7 @@ model::Json ToJson(const Cursor& cursor) {
                       {"content", cursor.content},
                       {"unannounced_files", cursor.unannounced_files}};
   if (cursor.alerts > 0) json["alerts"] = cursor.alerts;
+  if (!cursor.content_progress.is_null()) json["content_progress"] = cursor.content_progress;
   if (cursor.content_bytes > 0) {
     json["content_files"] = cursor.content_files;
     json["content_bytes"] = cursor.content_bytes;
@@ -105,6 +106,7 @@ Cursor CursorFrom(const model::Json& json) {
   cursor.sent_texts = Texts(json, "sent_texts");
   cursor.sent_files = Texts(json, "sent_files");
   cursor.content = IntegerOf(json, "content");
+  cursor.content_progress = MemberOf(json, "content_progress");
   cursor.content_files = static_cast<uint64_t>(IntegerOf(json, "content_files"));
   cursor.content_bytes = static_cast<uint64_t>(IntegerOf(json, "content_bytes"));
   if (const auto names = json.find("unannounced_files"); names != json.end() && names->is_array()) {

@@ -61,6 +61,7 @@ struct Cursor {
   int64_t content = 0;         // the last item with an artifact or a file that was sent or refused
   uint64_t content_files = 0;  // of the item after it: what the server has, for display
   uint64_t content_bytes = 0;
+  model::Json content_progress = nullptr;  // the same, for the upload: ContentUpload::Progress()
   std::vector<std::string> unannounced_files;  // sent, but the file stream did not name them yet
 
   bool created() const { return !storage_id.empty(); }

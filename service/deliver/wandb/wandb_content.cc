@@ -18,6 +18,7 @@ constexpr size_t kReadPiece = 32 << 20;                           // takes some 
 constexpr absl::Duration kPiece = absl::Milliseconds(100);        // of an upload, between posts
 constexpr size_t kMostOfAnswer = 64 << 20;                        // of 10,000 addresses of parts
 constexpr absl::Duration kBetweenPublishings = absl::Seconds(2);  // each is a commit
+constexpr uint64_t kBytesToPublish = 16 << 20;  // sooner: a restarted daemon sends fewer again
 constexpr absl::Duration kFirstContentWait = absl::Seconds(2);
 constexpr absl::Duration kLongestContentWait = absl::Minutes(1);
 // The same request is tried so often, with fresh addresses, before its content is set apart.
@@ -68,6 +69,7 @@ absl::optional<absl::Duration> WandbDelivery::SendContent(bool ending, absl::Tim
       }
       upload_ = UploadRunFile(item, std::move(place));
     }
+    upload_->Continue(cursor_.content_progress);
     content_published_ = now;
   }
   const absl::Duration wait = WorkOnContent(now);
@@ -130,8 +132,14 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
 }
 
 void WandbDelivery::PublishContent(absl::Time now) {
-  if (upload_ == nullptr || now < content_published_ + kBetweenPublishings) return;
+  if (upload_ == nullptr) return;
   const ContentUpload::Sent sent = upload_->sent();
+  if (now < content_published_ + kBetweenPublishings &&
+      sent.bytes < content_published_bytes_ + kBytesToPublish) {
+    return;
+  }
+  content_published_bytes_ = sent.bytes;
+  cursor_.content_progress = upload_->Progress();
   cursor_.content_files = sent.files;
   cursor_.content_bytes = sent.bytes + exchange_sent_;
   content_published_ = now;
@@ -141,7 +149,7 @@ void WandbDelivery::PublishContent(absl::Time now) {
 // for it but its end.
 absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused, absl::Time now) {
   const std::string what = absl::StrCat(upload_->Name(), ": ", why);
-  upload_->Restart();
+  upload_->Restart(refused);
   if (refused && ++content_refusals_ > kMostRefusals) {
     AddDeadLetter(0, what, ToJsonText(content_items_.front().item.object));
     ContentDone();
@@ -155,7 +163,8 @@ absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused
 
 void WandbDelivery::ContentDone() {
   cursor_.content = content_items_.front().id;
-  cursor_.content_files = cursor_.content_bytes = 0;
+  cursor_.content_files = cursor_.content_bytes = content_published_bytes_ = 0;
+  cursor_.content_progress = nullptr;
   content_items_.pop_front();
   upload_.reset();
   exchange_.reset();

@@ -58,6 +58,16 @@ class WandbDeliveryContentTest : public HttpDeliveryTest {
   }
   nlohmann::json Artifacts() { return server_.Dump()["runs"]["r"]["artifacts"]; }
 
+  // Requests that sent a file of an artifact, or a part.
+  size_t Uploads() {
+    const auto requests = server_.requests();
+    return static_cast<size_t>(
+        std::count_if(requests.begin(), requests.end(), [](const FakeWandb::Request& request) {
+          return request.path.find("/storage/artifact/") != std::string::npos ||
+                 request.path.find("/storage/part/") != std::string::npos;
+        }));
+  }
+
   std::vector<std::string> Answers() {
     std::vector<std::string> answers;
     for (const model::DeadLetter& letter : letters_) answers.push_back(letter.answer);
@@ -168,6 +178,32 @@ TEST_F(WandbDeliveryContentTest, LargeFileGoesInParts) {
   ASSERT_THAT(Artifacts(), SizeIs(1));
   EXPECT_TRUE(Artifacts()[0]["files"]["large"] == bytes);
   EXPECT_EQ(Artifacts()[0]["committed"], true);
+}
+
+// The daemon is killed after each file and each part in turn.
+TEST_F(WandbDeliveryContentTest, RestartedDaemonSendsNoPartAgain) {
+  WandbDelivery::Options options;
+  options.multipart_bytes = 5000;
+  options.part_bytes = 4096;
+  HttpDeliveryTest::Restart(options);
+  stored_.Append(1);
+  LogArtifact("id1",
+              {Stage("a", "one"), Stage("large", std::string(10000, 'x')), Stage("z", "two")});
+  stored_.Close(model::RunState::kFinished, 0);
+  size_t uploads = 0;
+  for (int steps = 0; steps < 300 && !stored_delivery_.complete; ++steps) {
+    stored_delivery_ = delivery_->Step(stored_.reader(), now_, /*draining=*/true).delivery;
+    now_ += absl::Seconds(3);
+    if (Uploads() == uploads) continue;
+    uploads = Uploads();
+    HttpDeliveryTest::Restart(options);
+  }
+  EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
+  EXPECT_THAT(server_.errors(), IsEmpty());
+  ASSERT_THAT(Artifacts(), SizeIs(1));
+  EXPECT_EQ(Artifacts()[0]["committed"], true);
+  EXPECT_TRUE(Artifacts()[0]["files"]["large"] == std::string(10000, 'x'));
+  EXPECT_EQ(Uploads(), 2u + 3u) << "of files and parts";
 }
 
 TEST_F(WandbDeliveryContentTest, StoreThatFailsIsTriedAgain) {
