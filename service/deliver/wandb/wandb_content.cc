@@ -117,7 +117,11 @@ absl::Duration WandbDelivery::WorkOnContent(absl::Time now) {
       }
       const absl::Status status = upload_->OnPut(**answer);
       if (!status.ok()) return ContentFailed(std::string(status.message()), /*refused=*/true, now);
-      content_failures_ = content_refusals_ = 0;
+      // After a restart, what was accepted before says nothing about what was refused.
+      if (const uint64_t bytes = upload_->sent().bytes; bytes > content_most_bytes_) {
+        content_most_bytes_ = bytes;
+        content_failures_ = content_refusals_ = 0;
+      }
       return absl::ZeroDuration();
     }
     case ContentUpload::Work::kDone:
@@ -164,6 +168,7 @@ absl::Duration WandbDelivery::ContentFailed(const std::string& why, bool refused
 void WandbDelivery::ContentDone() {
   cursor_.content = content_items_.front().id;
   cursor_.content_files = cursor_.content_bytes = content_published_bytes_ = 0;
+  content_most_bytes_ = 0;
   cursor_.content_progress = nullptr;
   content_items_.pop_front();
   upload_.reset();

@@ -311,8 +311,9 @@ class WandbDelivery : public TrackerDelivery {
   uint64_t exchange_sent_ = 0;                   // bytes
   absl::Time content_published_ = absl::InfinitePast();
   uint64_t content_published_bytes_ = 0;
-  int content_failures_ = 0;  // in a row
-  int content_refusals_ = 0;  // among them
+  uint64_t content_most_bytes_ = 0;  // that the server had at once
+  int content_failures_ = 0;         // in a row
+  int content_refusals_ = 0;         // among them
   absl::Time content_not_before_ = absl::InfinitePast();
 
   // Summary.
