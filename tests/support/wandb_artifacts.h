@@ -53,6 +53,7 @@ class WandbArtifacts {
   // Returns whether such an object was to be uploaded.
   bool Put(const std::string& kind, const std::string& owner, const std::string& name,
            const std::string& bytes);
+  // Forgets a part that was uploaded.
   void LosePart(const std::string& upload, const std::string& number);
   // Null: there is no such object.
   const std::string* Get(const std::string& kind, const std::string& owner,

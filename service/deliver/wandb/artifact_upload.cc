@@ -144,6 +144,7 @@ class ArtifactUpload : public ContentUpload {
   void Continue(Json progress) override {
     if (progress.is_object()) before_ = std::move(progress);
   }
+
   std::string Query() const override {
     switch (state_) {
       case State::kCreate:

@@ -47,8 +47,9 @@ class ContentUpload {
   virtual HttpRequest Put() const = 0;
   // An accepted answer.
   virtual absl::Status OnPut(const HttpResponse& answer) = 0;
-  // Begins anew with the server, after a failure. What the server has is not sent again. `refused`:
-  // the server did not want the last request, for instance because an address has expired.
+  // Begins anew with the server, after a failure. `refused`: the server did not want the last request,
+  // for instance because an address has expired. What it has accepted is not sent again, unless it
+  // refused what follows the files: then it may have lost some.
   virtual void Restart(bool refused) = 0;
   // What a restarted daemon needs so that it sends no file and no part again; null: nothing yet.
   virtual model::Json Progress() const { return nullptr; }

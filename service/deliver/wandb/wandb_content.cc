@@ -18,7 +18,8 @@ constexpr size_t kReadPiece = 32 << 20;                           // takes some 
 constexpr absl::Duration kPiece = absl::Milliseconds(100);        // of an upload, between posts
 constexpr size_t kMostOfAnswer = 64 << 20;                        // of 10,000 addresses of parts
 constexpr absl::Duration kBetweenPublishings = absl::Seconds(2);  // each is a commit
-constexpr uint64_t kBytesToPublish = 16 << 20;  // sooner: a restarted daemon sends fewer again
+// Sooner if so much was sent, so that a restarted daemon sends less again: about a part.
+constexpr uint64_t kBytesToPublish = 64 << 20;
 constexpr absl::Duration kFirstContentWait = absl::Seconds(2);
 constexpr absl::Duration kLongestContentWait = absl::Minutes(1);
 // The same request is tried so often, with fresh addresses, before its content is set apart.

@@ -206,6 +206,27 @@ TEST_F(WandbDeliveryContentTest, RestartedDaemonSendsNoPartAgain) {
   EXPECT_EQ(Uploads(), 2u + 3u) << "of files and parts";
 }
 
+// The store refuses the second part each time, and takes the first one each time.
+TEST_F(WandbDeliveryContentTest, FileThatChangedAfterItWasReadIsSetApart) {
+  WandbDelivery::Options options;
+  options.multipart_bytes = 5000;
+  options.part_bytes = 4096;
+  HttpDeliveryTest::Restart(options);
+  stored_.Append(1);
+  const model::Json entry = Stage("large", std::string(10000, 'x'));
+  LogArtifact("id1", {entry});
+  stored_.Close(model::RunState::kFinished, 0);
+  for (int steps = 0; steps < 100 && Uploads() == 0; ++steps) {
+    stored_delivery_ = delivery_->Step(stored_.reader(), now_, /*draining=*/true).delivery;
+  }
+  ASSERT_EQ(Uploads(), 1u);
+  std::ofstream(dir_.File(entry["file"].get<std::string>()))
+      << std::string(5000, 'x') << std::string(5000, 'y');
+  Deliver(absl::Minutes(5));
+  EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
+  EXPECT_THAT(Answers(), ElementsAre(HasSubstr("artifact gpt: HTTP 403")));
+}
+
 TEST_F(WandbDeliveryContentTest, StoreThatFailsIsTriedAgain) {
   server_.Inject({.on = FakeWandb::Fault::On::kStorage, .times = 5, .code = 503});
   stored_.Append(1);
