@@ -16,6 +16,7 @@
 #include "client/base/keys.h"
 #include "client/base/sha1.h"
 #include "client/base/uncancelled.h"
+#include "client/code_files.h"
 #include "client/ring/handles.h"
 #include "client/run_state.h"
 #include "client/settings/c_settings.h"
@@ -136,6 +137,18 @@ ranklog_upload* NewUpload(ranklog_run* run, const Make& make) {
     StateOf(run)->RefuseItem("no memory");
     return nullptr;
   }
+}
+
+std::shared_ptr<Upload> LogArtifact(RunState* state, const ranklog_artifact& artifact,
+                                    ranklog::internal::FindFiles find) {
+  ranklog::v1::Item item;
+  const absl::Status status = ranklog::internal::ToProto(artifact, item.mutable_artifact());
+  if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < artifact.path_count; ++i) {
+    paths.emplace_back(artifact.paths[i] == nullptr ? "" : artifact.paths[i]);
+  }
+  return state->StageArtifact(std::move(item), std::move(paths), std::move(find));
 }
 
 size_t Write(std::string_view text, char* buffer, size_t size) {
@@ -326,14 +339,28 @@ ranklog_upload* ranklog_log_artifact(ranklog_run* run, const ranklog_artifact* a
   return NewUpload(run, [&](RunState* state) {
     ranklog_artifact given = RANKLOG_ARTIFACT_INIT;
     if (artifact != nullptr) std::memcpy(&given, artifact, std::min(artifact->size, sizeof given));
-    ranklog::v1::Item item;
-    const absl::Status status = ranklog::internal::ToProto(given, item.mutable_artifact());
-    if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
-    std::vector<std::string> paths;
-    for (size_t i = 0; i < given.path_count; ++i) {
-      paths.emplace_back(given.paths[i] == nullptr ? "" : given.paths[i]);
+    return LogArtifact(state, given, ranklog::internal::FilesIn);
+  });
+}
+
+ranklog_upload* ranklog_log_code(ranklog_run* run, const char* root, const char* name,
+                                 const char* const* suffixes, size_t suffix_count) noexcept {
+  return NewUpload(run, [&](RunState* state) {
+    const std::string usual_name =
+        ranklog::internal::CodeArtifactName(state->settings().project, state->settings().program);
+    const char* const path = root == nullptr ? "." : root;
+    ranklog_artifact code = RANKLOG_ARTIFACT_INIT;
+    code.name = name == nullptr ? usual_name.c_str() : name;
+    code.type = "code";
+    code.paths = &path;
+    code.path_count = 1;
+    std::vector<std::string> ends;
+    for (size_t i = 0; suffixes != nullptr && i < suffix_count; ++i) {
+      if (suffixes[i] != nullptr) ends.emplace_back(suffixes[i]);
     }
-    return state->StageArtifact(std::move(item), std::move(paths));
+    return LogArtifact(state, code, [ends = std::move(ends)](const std::string& directory) {
+      return ranklog::internal::CodeIn(directory, ends);
+    });
   });
 }
 

@@ -45,7 +45,8 @@ void AddFile(const StagedFile& file, v1::Object* entry) {
 
 }  // namespace
 
-std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::string> paths) {
+std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::string> paths,
+                                                FindFiles find) {
   v1::Object* const artifact = item.mutable_artifact();
   Add(artifact, "id", Text(absl::StrCat(RandomName(), RandomName(), RandomName())));
   // The program may change its directory before they are copied.
@@ -53,7 +54,7 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
   v1::Value step;
   step.set_integer(std::max<int64_t>(open_step(), 0));
   Add(artifact, "step", std::move(step));
-  return Stage([this, item = std::move(item), paths = std::move(paths)](
+  return Stage([this, item = std::move(item), paths = std::move(paths), find = std::move(find)](
                    const v1::ContentPlace& place,
                    std::vector<std::string>* staged) mutable -> absl::StatusOr<v1::Item> {
     v1::Value* entries = nullptr;
@@ -65,7 +66,7 @@ std::shared_ptr<Upload> RunState::StageArtifact(v1::Item item, std::vector<std::
       names.insert(reference.object().fields(0).value().text());  // its path
     }
     for (const std::string& path : paths) {
-      absl::StatusOr<std::vector<FileToStage>> files = FilesIn(path);
+      absl::StatusOr<std::vector<FileToStage>> files = find(path);
       if (!files.ok()) return files.status();
       for (const FileToStage& from : *files) {
         // The daemon could not read an item with another text.

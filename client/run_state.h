@@ -66,7 +66,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::shared_ptr<Upload> RefuseUpload(std::string why);
   // `item` has an artifact without its files, and with a member `entries`. `paths`: files, and
   // directories whose files are meant.
-  std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths);
+  // `find` returns the files of a path, on the thread that copies them.
+  std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths,
+                                        FindFiles find = FilesIn);
   // `item` has an artifact that the run uses. Among the uploads, so that it keeps its place.
   std::shared_ptr<Upload> StageUse(v1::Item item);
   // A file of the run. `name`: its path among the files of the run.

@@ -56,6 +56,7 @@ struct FileToStage {
 // paths in it.
 //   kNotFound  there is no such file or directory, or it cannot be read
 absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path);
+using FindFiles = std::function<absl::StatusOr<std::vector<FileToStage>>(const std::string& path)>;
 
 }  // namespace ranklog::internal
 

@@ -189,6 +189,7 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
                                   AddField("metadata", object)->mutable_object());
     if (!status.ok()) return status;
   }
+  if (artifact.incremental) AddField("incremental", object)->set_flag(true);
   v1::List* const entries = AddField("entries", object)->mutable_list();
   std::set<std::string_view> names;
   for (size_t i = 0; i < artifact.reference_count; ++i) {

@@ -236,6 +236,8 @@ void AddLog(CLI::App& app, Options& o, Words& words) {
   app.add_option("--log-strategy", words.log_strategy,
                  "main: one run; node: one per node; all: one per rank")
       ->check(CLI::IsMember({"main", "node", "all"}));
+  app.add_option("--log-code", o.log_code,
+                 "Log the source files below this directory as an artifact of the run");
   app.add_option("--log-every", o.log_every, "Steps between rows of the log; 0: only val/loss")
       ->capture_default_str()
       ->check(AtLeast(0));

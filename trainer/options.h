@@ -56,6 +56,7 @@ struct Options {
   std::optional<std::string> group;
   std::optional<std::string> project;
   std::optional<LogStrategy> log_strategy;
+  std::string log_code;              // a directory of source files; empty: none
   int64_t log_every = 1;             // steps; 0: only val/loss
   int64_t histograms = 0;            // steps between histograms of the gradients; 0: never
   std::optional<int64_t> val_every;  // steps; 0: never; default: 50, or an epoch with `epochs`

@@ -113,6 +113,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"dtype", o.bfloat16 ? "bfloat16" : "float32"},
           {"group_timeout", absl::ToInt64Seconds(o.group_timeout)},
           {"comm", facts.nccl ? "nccl" : "gloo"},
+          {"log_code", o.log_code},
           {"log_every", o.log_every},
           {"histograms", o.histograms},
           {"val_every", plan.val_every},

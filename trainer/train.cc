@@ -104,6 +104,7 @@ TrainEnd Train(const Options& options, const Corpus& corpus, ProcessGroup& group
                           // Of the launcher: --nproc-per-node starts each rank without that flag.
                           .nproc_per_node = run.settings().local_world_size.value_or(1),
                           .nccl = group.device().is_cuda()}));
+    if (group.rank() == 0 && !options.log_code.empty()) run.LogCode(options.log_code);
   }
   Ddp ddp(parameters, group);
   ReadBack read_back(group.device(), lag);

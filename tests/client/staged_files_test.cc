@@ -12,6 +12,7 @@
 #include <fstream>
 #include <string>
 
+#include "client/code_files.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -116,6 +117,31 @@ TEST_F(StagedFilesTest, DirectoryHasItsFilesByTheirPaths) {
   ASSERT_OK_AND_ASSIGN(const auto one, FilesIn(dir_.File("ckpt/b.bin")));
   EXPECT_THAT(one, ElementsAre(Field(&FileToStage::name, "b.bin")));
   EXPECT_THAT(FilesIn(dir_.File("absent")).status().ToString(), HasSubstr("No such file"));
+}
+
+TEST_F(StagedFilesTest, CodeIsSourceFilesWithoutBuildTrees) {
+  for (const char* name :
+       {"src/main.cc", "src/wandb/client.py", "CMakeLists.txt", "notes.md", "a.out", ".git/hook.sh",
+        "wandb/run/train.py", "build/CMakeCache.txt", "build/generated.h", "data/corpus.txt"}) {
+    Write("code/" + std::string(name), "x");
+  }
+  ASSERT_OK_AND_ASSIGN(const auto usual, CodeIn(dir_.File("code"), {}));
+  EXPECT_THAT(usual, ElementsAre(Field(&FileToStage::name, "CMakeLists.txt"),
+                                 Field(&FileToStage::name, "src/main.cc"),
+                                 Field(&FileToStage::name, "src/wandb/client.py")));
+  ASSERT_OK_AND_ASSIGN(const auto chosen, CodeIn(dir_.File("code"), {".md", "corpus.txt"}));
+  EXPECT_THAT(chosen, ElementsAre(Field(&FileToStage::name, "data/corpus.txt"),
+                                  Field(&FileToStage::name, "notes.md")));
+  EXPECT_THAT(CodeIn(dir_.File("code"), {".rs"}).status().ToString(), HasSubstr("ends in .rs"));
+  EXPECT_TRUE(absl::IsNotFound(CodeIn(dir_.File("absent"), {}).status()));
+}
+
+TEST(CodeArtifactNameTest, IsValidAtWandb) {
+  EXPECT_EQ(CodeArtifactName("llm", "/opt/bin/train gpt"), "source-llm-train_gpt");
+  EXPECT_EQ(CodeArtifactName("", "train"), "source-uncategorized-train");
+  const std::string longest = CodeArtifactName(std::string(128, 'p'), std::string(200, 'q'));
+  EXPECT_EQ(longest.size(), 128u);
+  EXPECT_EQ(longest.substr(62, 4), "p..q");
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ ALL = [
     ),
     Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
     Difference(
-        "bare artifact versions references used saved* values steps config definitions summary alert histogram image image_at_step images many_images table html media_of_ranks finish_3 exit_? preempted killed forked *_new !must_new",
+        "bare artifact versions incremental code references used saved* values steps config definitions summary alert histogram image image_at_step images many_images table html media_of_ranks finish_3 exit_? preempted killed forked *_new !must_new",
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
     ),

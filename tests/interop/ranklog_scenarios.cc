@@ -147,6 +147,8 @@ void LogFiles(Run& run, const json& call) {
                                                : SavePolicy::kNow;
     upload = run.Save(directory / call["save"].get<std::string>(), "", when);
     if (when == SavePolicy::kEnd) return;  // the file must be there then
+  } else if (call.contains("code")) {
+    upload = run.LogCode(directory, call["code"].get<std::string>());
   } else {
     const json& given = call["artifact"];
     Artifact artifact;
@@ -157,6 +159,7 @@ void LogFiles(Run& run, const json& call) {
     artifact.description = given.value("description", "");
     artifact.references = given.value("references", std::vector<std::string>());
     artifact.metadata = Fields(given.value("metadata", json::object()));
+    artifact.incremental = given.value("incremental", false);
     upload = run.LogArtifact(artifact);
   }
   if (!upload.Wait()) std::fputs(upload.error().c_str(), stderr);

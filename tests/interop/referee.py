@@ -274,6 +274,8 @@ class Referee:
             if not logged:
                 continue
             files = logged[-1]["files"]
+            if logged[-1]["artifact"].get("incremental"):
+                files = {**logged[-2]["files"], **files}
             artifact = f"{scenarios.ENTITY}/{scenarios.PROJECT}/{logged[-1]['artifact']['name']}:latest"
             if "latest" not in logged[-1]["artifact"]["aliases"]:
                 files = logged[-2]["files"]

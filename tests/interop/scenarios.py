@@ -321,6 +321,13 @@ CONTENT = {
         artifact("versions", {**STATES, "config.json": '{"a": 1}'}, aliases=["last"]),
     ),
     "references": simple(log(0, loss=1), artifact("references", {"a.txt": "hello\n"}, references=["lustre://data/train.bin"])),
+    "incremental": simple(
+        log(3, loss=1),
+        artifact("incremental", STATES),
+        artifact("incremental", {"config.json": '{"a": 1}', "more.bin": "y" * 1000}, incremental=True),
+    ),
+    # In names that both clients log; the SDK's usual ones are those of Python programs.
+    "code": simple(log(0, loss=1), {"code": "source-llm-train", "files": {"train.py": "x = 1", "sub/data.py": "", "notes.md": "-"}}),
     "used": simple(log(0, loss=1), artifact("used", {"a.txt": "hello\n"}), {"use": "used:latest"}),
     "saved": simple(log(0, loss=1), {"save": "notes.txt", "files": {"notes.txt": "hello"}}),
     "saved_live": simple(log(0, loss=1), {"save": "notes.txt", "policy": "live", "files": {"notes.txt": "hello"}}),

@@ -80,6 +80,8 @@ def perform(run, call):
             path.write_text(text)
         if "save" in call:
             run.save(str(directory / call["save"]), base_path=str(directory), policy=call.get("policy", "now"))
+    if "code" in call:
+        run.log_code(str(directory), name=call["code"]).wait()
     if "artifact" in call:
         given = dict(call["artifact"])
         aliases, references = given.pop("aliases"), given.pop("references", [])

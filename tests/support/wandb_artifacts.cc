@@ -150,6 +150,11 @@ json WandbArtifacts::Manifest(const json& variables, const char* operation) {
     if (ById(TextOf(variables, "artifactID")) == nullptr) return Refusal("no such artifact");
     id = absl::StrCat("manifest-", manifests_.size() + 1);
     manifests_[id] = TextOf(variables, "artifactID");
+    const bool incremental = TextOf(variables, "manifestType") == "INCREMENTAL";
+    if (incremental != (TextOf(variables, "name") == "wandb_manifest.incremental.json")) {
+      report_("the name of a manifest is that of another type");
+    }
+    if (incremental) ById(manifests_[id])->base = TextOf(variables, "baseArtifactID");
   }
   if (manifests_.count(id) == 0) return Refusal("no such manifest");
   json file = {{"id", absl::StrCat("file-of-", id)}};
@@ -224,6 +229,7 @@ json WandbArtifacts::Commit(const std::string& id) {
   if (artifact == nullptr) return Refusal("no such artifact");
   if (!artifact->committed) {
     CheckManifest(*artifact);
+    AddFilesOfBase(*artifact);
     const Artifact* const latest = Latest(artifact->project, artifact->collection);
     artifact->version = latest == nullptr ? 0 : latest->version + 1;
     artifact->committed = true;
@@ -263,6 +269,15 @@ void WandbArtifacts::CheckManifest(const Artifact& artifact) {
     }
   }
   if (absl::BytesToHexString(Md5(digests)) != artifact.digest) report("the digest is wrong");
+}
+
+void WandbArtifacts::AddFilesOfBase(Artifact& artifact) {
+  if (artifact.base.empty()) return;
+  const Artifact* const base = ById(artifact.base);
+  if (base == nullptr || !base->committed) return report_("an incremental version has no base");
+  json manifest = json::parse(base->manifest);
+  manifest["contents"].update(json::parse(artifact.manifest).value("contents", json::object()));
+  artifact.manifest = manifest.dump();
 }
 
 void WandbArtifacts::SetAliases(Artifact& artifact, const std::set<std::string>& aliases) {

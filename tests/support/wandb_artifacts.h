@@ -34,6 +34,7 @@ class WandbArtifacts {
     nlohmann::json history_step;
     std::set<std::string> aliases;
     std::set<std::string> tags;
+    std::string base;                          // an incremental version: what it adds to
     std::string manifest;                      // JSON text
     std::map<std::string, std::string> files;  // bytes by name; without those of other artifacts
     std::set<std::string> awaited;             // files with an upload URL, but without bytes
@@ -79,6 +80,8 @@ class WandbArtifacts {
   nlohmann::json FileUrls(const nlohmann::json& variables);
 
   void CheckManifest(const Artifact& artifact);
+  // An incremental version has the files of its base, too.
+  void AddFilesOfBase(Artifact& artifact);
   void SetAliases(Artifact& artifact, const std::set<std::string>& aliases);
   Artifact* ById(const std::string& id);
   // `name`: COLLECTION:ALIAS or COLLECTION:vN.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -112,6 +113,18 @@ TEST_F(TrainLogTest, CheckpointsAreArtifacts) {
   EXPECT_EQ(artifacts[1]["step"], 10);
   EXPECT_EQ(artifacts[1]["state"], "local");
   EXPECT_GT(artifacts[1]["bytes"], 1'000'000);
+}
+
+TEST_F(TrainLogTest, CodeIsAnArtifactOfRank0) {
+  TempDir dir;
+  std::ofstream(dir.File("model.cc")) << "int main() {}";
+  Train({"--log-code", dir.path(), "--nproc-per-node", "2"});
+  const Finished listed =
+      RunToEnd({RANKLOG_CLI, "artifacts", "latest", "--json", "--state-dir", node_.state_dir()});
+  const auto artifacts = nlohmann::json::parse(listed.output);
+  ASSERT_EQ(artifacts.size(), 1u) << listed.output;
+  EXPECT_EQ(artifacts[0]["type"], "code");
+  EXPECT_EQ(artifacts[0]["bytes"], 13);
 }
 
 TEST_F(TrainLogTest, LogEveryKeepsTheLastStep) {

@@ -302,10 +302,11 @@ typedef struct ranklog_artifact {
   size_t tag_count;
   const ranklog_field* metadata;
   size_t metadata_count;
+  bool incremental;  // adds to the files of the latest version
 } ranklog_artifact;
 
 #define RANKLOG_ARTIFACT_INIT \
-  { sizeof(ranklog_artifact), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 }
+  { sizeof(ranklog_artifact), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, false }
 
 // The upload of an artifact or of a file. See Upload.
 typedef struct ranklog_upload ranklog_upload;
@@ -319,6 +320,10 @@ enum ranklog_upload_state {
 // ranklog_upload_free(), at any time. Null without memory, or for a null run.
 RANKLOG_API ranklog_upload* ranklog_log_artifact(ranklog_run* run,
                                                  const ranklog_artifact* artifact) RANKLOG_NOEXCEPT;
+// See Run::LogCode(). `name` or `suffixes` may be null: the usual ones.
+RANKLOG_API ranklog_upload* ranklog_log_code(ranklog_run* run, const char* root, const char* name,
+                                             const char* const* suffixes,
+                                             size_t suffix_count) RANKLOG_NOEXCEPT;
 // `name`: the file's path among the files of the run; null: the last component of `path`.
 RANKLOG_API ranklog_upload* ranklog_save(ranklog_run* run, const char* path,
                                          const char* name) RANKLOG_NOEXCEPT;

@@ -98,6 +98,9 @@ struct Artifact {
   std::string description{};
   std::vector<std::string> tags{};
   std::vector<std::string> references{};  // URLs of content that stays where it is
+  // The version has the files of the latest version, too; those of equal names are replaced. So a few
+  // files are added to a large dataset without the others.
+  bool incremental = false;
 };
 
 // When Run::Save() uploads a file.
@@ -355,6 +358,13 @@ class Run {
   //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
   //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
   Upload LogArtifact(const Artifact& artifact) noexcept;
+  // Logs source files below the directory `root` as a version of an artifact of type "code", which the
+  // tracker shows as the code of the run. `name`: of the artifact; empty: source-PROJECT-PROGRAM.
+  // `suffixes`: of the files' names; empty: those of C, C++, CUDA and Python sources, CMake and shell
+  // scripts, and Dockerfiles. Left out are hidden directories, links to directories, build trees of
+  // CMake, and W&B's own directories. At most 10,000 files; none is an error.
+  Upload LogCode(const std::string& root = ".", const std::string& name = "",
+                 const std::vector<std::string>& suffixes = {}) noexcept;
   // Uploads a file to the files of the run, in the same way. `name`: its path there, with /; empty: the
   // last component of `path`. A later file of the same name replaces it.
   Upload Save(const std::string& path, const std::string& name = "",
@@ -627,7 +637,19 @@ inline Upload Run::LogArtifact(const Artifact& artifact) noexcept {
   converted.tag_count = lists[3].size();
   converted.metadata = metadata.data();
   converted.metadata_count = metadata.size();
+  converted.incremental = artifact.incremental;
   return Upload(ranklog_log_artifact(run_, &converted));
+}
+
+inline Upload Run::LogCode(const std::string& root, const std::string& name,
+                           const std::vector<std::string>& suffixes) noexcept {
+  std::vector<const char*> list;
+  RANKLOG_TRY {
+    for (const std::string& suffix : suffixes) list.push_back(suffix.c_str());
+  }
+  RANKLOG_CATCH_ALL { return Upload(ranklog_log_artifact(run_, nullptr)); }  // no memory: refused
+  return Upload(ranklog_log_code(run_, root.c_str(), name.empty() ? nullptr : name.c_str(),
+                                 list.data(), list.size()));
 }
 
 inline Upload Run::Save(const std::string& path, const std::string& name,

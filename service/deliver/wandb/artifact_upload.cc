@@ -31,6 +31,12 @@ constexpr char kManifest[] =
     "name: $name, digest: $digest, entityName: $entityName, projectName: $projectName, "
     "runName: $runName, type: $manifestType}) { artifactManifest { id file { id "
     "uploadUrl @include(if: $includeUpload) uploadHeaders @include(if: $includeUpload) } } } }";
+constexpr char kUpdateManifest[] =
+    "mutation UpdateArtifactManifest($artifactManifestID: ID!, $digest: String, "
+    "$baseArtifactID: ID, $includeUpload: Boolean!) { updateArtifactManifest(input: "
+    "{artifactManifestID: $artifactManifestID, digest: $digest, baseArtifactID: $baseArtifactID}) "
+    "{ artifactManifest { id file { id uploadUrl @include(if: $includeUpload) "
+    "uploadHeaders @include(if: $includeUpload) } } } }";
 constexpr char kFiles[] =
     "mutation CreateArtifactFiles($input: CreateArtifactFilesInput!) { "
     "createArtifactFiles(input: $input) { files { edges { node { storagePath uploadUrl "
@@ -156,19 +162,8 @@ class ArtifactUpload : public ContentUpload {
         return GraphqlBody(kComplete, "CompleteMultipartUploadArtifact", CompleteInput());
       case State::kCommit:
         return GraphqlBody(kCommit, "CommitArtifact", {{"artifactID", artifact_id_}});
-      default: {
-        const bool upload = state_ == State::kUploadManifest;
-        return GraphqlBody(kManifest, "CreateArtifactManifest",
-                           {{"artifactID", artifact_id_},
-                            {"baseArtifactID", OrNull(base_id_)},
-                            {"name", "wandb_manifest.json"},
-                            {"digest", upload ? absl::Base64Escape(Md5Of(manifest_)) : ""},
-                            {"entityName", place_.entity},
-                            {"projectName", place_.project},
-                            {"runName", place_.run_id},
-                            {"manifestType", "FULL"},
-                            {"includeUpload", upload}});
-      }
+      default:
+        return ManifestQuery();
     }
   }
 
@@ -203,7 +198,9 @@ class ArtifactUpload : public ContentUpload {
         return absl::OkStatus();
       }
       case State::kUploadManifest: {
-        ASSIGN_OR_RETURN(const json made, ParseGraphql(body, "createArtifactManifest"));
+        ASSIGN_OR_RETURN(const json made,
+                         ParseGraphql(body, IsIncremental() ? "updateArtifactManifest"
+                                                            : "createArtifactManifest"));
         upload_.url = TextAt(made, {"artifactManifest", "file", "uploadUrl"});
         upload_.headers = HeadersIn(made, {"artifactManifest", "file", "uploadHeaders"});
         if (upload_.url.empty()) return NotAnAnswer("CreateArtifactManifest");
@@ -326,6 +323,34 @@ class ArtifactUpload : public ContentUpload {
 
   uint64_t BytesOfPart(const Entry& entry, size_t part) const {
     return std::min(PartBytes(entry), entry.bytes - part * PartBytes(entry));
+  }
+
+  // Its files are added to those of the version before it.
+  bool IsIncremental() const { return MemberOf(artifact_, "incremental") == true; }
+
+  // A full manifest is made once more with its digest, an incremental one is updated: as the official
+  // client.
+  std::string ManifestQuery() const {
+    const bool upload = state_ == State::kUploadManifest;
+    const std::string digest = upload ? absl::Base64Escape(Md5Of(manifest_)) : "";
+    if (upload && IsIncremental()) {
+      return GraphqlBody(kUpdateManifest, "UpdateArtifactManifest",
+                         {{"artifactManifestID", manifest_id_},
+                          {"digest", digest},
+                          {"baseArtifactID", OrNull(base_id_)},
+                          {"includeUpload", true}});
+    }
+    return GraphqlBody(
+        kManifest, "CreateArtifactManifest",
+        {{"artifactID", artifact_id_},
+         {"baseArtifactID", OrNull(base_id_)},
+         {"name", IsIncremental() ? "wandb_manifest.incremental.json" : "wandb_manifest.json"},
+         {"digest", digest},
+         {"entityName", place_.entity},
+         {"projectName", place_.project},
+         {"runName", place_.run_id},
+         {"manifestType", IsIncremental() ? "INCREMENTAL" : "FULL"},
+         {"includeUpload", upload}});
   }
 
   // Moves `next_` to a file.

@@ -122,6 +122,7 @@ Json ConfigDocument(const Json& config, const Json& metric_list, const Writer& w
   if (writer.began_at) {
     own["branch_point"] = {{"run_id", writer.began_at->run_id}, {"step", writer.began_at->step}};
   }
+  if (!writer.code.empty()) own["code_path"] = writer.code;
   document[kOwnKey] = {{"value", std::move(own)}};
   return document;
 }

@@ -29,6 +29,7 @@ struct Writer {
   std::string id;                  // 32 characters
   model::Json metadata = nullptr;  // an object; null: not known, or not wanted
   absl::optional<BranchPoint> began_at = absl::nullopt;
+  std::string code{};  // the artifact with the code of the run
 };
 
 // The document for UpsertBucket: every member of `config` wrapped as {"value": ...}, and the

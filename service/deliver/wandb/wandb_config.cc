@@ -8,6 +8,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/json_members.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
@@ -21,6 +22,18 @@ std::string TextIn(const model::Json& object, const char* group, const char* key
   if (!object.is_object() || !object.contains(group) || !object[group].is_object()) return "";
   const auto found = object[group].find(key);
   return found != object[group].end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// The name of the newest artifact with source files.
+std::string CodeIn(const std::vector<model::StoredItem>& uploads) {
+  std::string name;
+  for (const model::StoredItem& upload : uploads) {
+    const bool artifact = upload.item.kind == model::Item::Kind::kArtifact;
+    if (artifact && TextOf(upload.item.object, "type") == "code") {
+      name = TextOf(upload.item.object, "name");
+    }
+  }
+  return name;
 }
 
 }  // namespace
@@ -50,9 +63,11 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   // A run that was there before its start with `fork_from` is no fork.
   absl::optional<BranchPoint> fork = Fork();
   if (fork && fork->step != cursor_.replays_through) fork.reset();
-  config_document_ =
-      ConfigDocument((*config)->config, (*config)->metrics,
-                     {.id = WriterId(), .metadata = metadata_, .began_at = std::move(fork)});
+  config_document_ = ConfigDocument((*config)->config, (*config)->metrics,
+                                    {.id = WriterId(),
+                                     .metadata = metadata_,
+                                     .began_at = std::move(fork),
+                                     .code = CodeIn(singles_)});
   config_.Set(ToJsonText(config_document_),
               ToJsonText(ConfigDocument(model::Json::object(), model::Json::array())));
   for (const aggregate::SummaryValue& value : (*config)->summary) {

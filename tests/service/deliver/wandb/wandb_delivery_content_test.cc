@@ -121,6 +121,32 @@ TEST_F(WandbDeliveryContentTest, EqualContentIsSentOnce) {
   EXPECT_THAT(Artifacts()[1]["aliases"], ElementsAre("best", "latest"));
 }
 
+TEST_F(WandbDeliveryContentTest, IncrementalVersionHasTheFilesOfTheLatest) {
+  stored_.Append(1);
+  LogArtifact("id1", {Stage("a", "one"), Stage("b", "old")});
+  LogArtifact("id2", {Stage("b", "new"), Stage("c", "three")}, {{"incremental", true}});
+  End();
+  EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
+  EXPECT_THAT(server_.errors(), IsEmpty());
+  ASSERT_THAT(Artifacts(), SizeIs(2));
+  const nlohmann::json contents = Artifacts()[1]["manifest"]["contents"];
+  ASSERT_THAT(contents, SizeIs(3));
+  EXPECT_EQ(contents["a"], Artifacts()[0]["manifest"]["contents"]["a"]);
+  EXPECT_EQ(contents["b"]["size"], 3);
+  EXPECT_NE(contents["b"], Artifacts()[0]["manifest"]["contents"]["b"]);
+  EXPECT_EQ(Artifacts()[1]["files"], nlohmann::json({{"b", "new"}, {"c", "three"}}));
+}
+
+TEST_F(WandbDeliveryContentTest, ConfigNamesTheCode) {
+  stored_.Append(1);
+  LogArtifact("id1", {Stage("main.cc", "x")}, {{"type", "code"}, {"name", "source-llm-train"}});
+  LogArtifact("id2", {Stage("model", "y")});
+  End();
+  EXPECT_THAT(server_.errors(), IsEmpty());
+  EXPECT_EQ(server_.Dump()["runs"]["r"]["config"]["_wandb"]["value"]["code_path"],
+            "source-llm-train");
+}
+
 // What `ranklog artifacts` shows while a large upload goes on.
 TEST_F(WandbDeliveryContentTest, CursorHasWhatTheServerHas) {
   stored_.Append(1);
