@@ -48,7 +48,6 @@ Delivery::Uploads Delivery::uploads() const {
   };
   Uploads uploads;
   uploads.through = std::max(delivered_items, member("content"));
-  if (uploads.through > member("content")) return uploads;
   uploads.sent_files = static_cast<uint64_t>(member("content_files"));
   uploads.sent_bytes = static_cast<uint64_t>(member("content_bytes"));
   return uploads;

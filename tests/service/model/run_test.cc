@@ -44,5 +44,15 @@ TEST(NumberNoticeTest, OnlyNumberedRunsGetANotice) {
             "another run has the id 'job': this one is 'job-2'");
 }
 
+// Items before the first upload, such as the config, are delivered while it goes on.
+TEST(DeliveryTest, ProgressIsThatOfTheNextUpload) {
+  Delivery delivery;
+  delivery.delivered_items = 3;
+  delivery.cursor = {{"content", 0}, {"content_files", 1}, {"content_bytes", 500}};
+  EXPECT_EQ(delivery.uploads().through, 3);
+  EXPECT_EQ(delivery.uploads().sent_files, 1u);
+  EXPECT_EQ(delivery.uploads().sent_bytes, 500u);
+}
+
 }  // namespace
 }  // namespace ranklog::model
