@@ -163,7 +163,7 @@ void RunState::RefuseStaged(const absl::Status& status, bool counted, Upload* up
   std::string why = "no memory";
   try {
     why = std::string(status.message());
-    if (!counted) RefuseItem(why);
+    if (!counted && !staging_abandoned_.load()) RefuseItem(why);
   } catch (...) {  // no memory
     RefuseItem("no memory");
   }
@@ -179,6 +179,9 @@ absl::Status RunState::TryStage(const StageFn& stage, bool* counted) noexcept {
     if (!place.ok()) return place.status();
     absl::StatusOr<v1::Item> item = stage(*place, &staged);
     status = item.status();
+    if (status.ok() && staging_abandoned_.load()) {
+      status = absl::CancelledError("the run ended before the copy did");
+    }
     if (status.ok()) {
       if (AddItem(*item)) return absl::OkStatus();
       *counted = true;
@@ -226,6 +229,13 @@ void RunState::AwaitStaging(std::chrono::milliseconds patience) {
       const Clock::time_point end = Clock::now() + kCancelPatience;
       while (staging_.load() > 0 && Clock::now() < end) {
         staging_ended_.WaitUntil(staging_ended_.Count(), Clock::now() + kPlacePause);
+      }
+      // The job that stands still, and those behind it.
+      staging_abandoned_.store(staging_.load() > 0);
+      for (int left = staging_.load(); left > 0; --left) {
+        RefuseItem(absl::StrCat("an upload was given up, because no copy advanced for ",
+                                patience.count(),
+                                " ms; if the disk is slow, raise finish_timeout"));
       }
       return;
     }

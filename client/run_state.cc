@@ -299,6 +299,7 @@ void RunState::ForgetParent() {
   attention_.fetch_and(~kFactsAreDue);  // the facts are those of the parent
   facts_state_ = Facts::kDone;
   staging_ = 0;  // the copies are the parent's
+  staging_abandoned_ = false;
   staging_cancelled_ = false;
   saved_.clear();
   saves_are_watched_ = saves_ended_ = false;

@@ -286,6 +286,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::string facts_;  // a serialized item; constant once kFactsAreDue was set
 
   std::atomic<int> staging_ = 0;  // uploads whose files are not staged yet
+  // Those were counted as refused, because Finish() no longer waits for them.
+  std::atomic<bool> staging_abandoned_ = false;
   std::atomic<std::chrono::steady_clock::duration> staging_advanced_{};  // when, since its epoch
   std::atomic<bool> staging_cancelled_ = false;
   Event staging_ended_;

@@ -49,6 +49,16 @@ absl::Status CheckSpace(int dir, const std::string& place, uint64_t bytes) {
                    " bytes free, of which ", kept, " (5 %) are kept free; free space there"));
 }
 
+// Starts to write a piece to the disk, and waits for the one before it. So a slow disk shows as a slow
+// copy, and not as a long wait at its end.
+void WriteBack(int to, uint64_t at, uint64_t bytes) {
+  sync_file_range(to, static_cast<off64_t>(at), static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
+  if (at == 0) return;
+  const uint64_t before = std::min<uint64_t>(at, kPiece);
+  sync_file_range(to, static_cast<off64_t>(at - before), static_cast<off64_t>(before),
+                  SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 // Copies with the kernel's copy where it can, else by reads and writes.
 absl::Status Copy(int from, int to, uint64_t bytes, const std::string& path,
                   const std::function<bool(uint64_t)>& goes_on) {
@@ -72,7 +82,14 @@ absl::Status Copy(int from, int to, uint64_t bytes, const std::string& path,
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Errno(absl::StatusCode::kResourceExhausted, path);
     if (got == 0) return absl::AbortedError(absl::StrCat(path, " became shorter"));
+    WriteBack(to, done, static_cast<uint64_t>(got));
     done += static_cast<uint64_t>(got);
+  }
+  char more = 0;
+  if (pread(from, &more, 1, static_cast<off_t>(bytes)) > 0) {
+    return absl::AbortedError(absl::StrCat(path, " has more than the ", bytes,
+                                           " bytes that it tells; copy it to a "
+                                           "regular file, and log that"));
   }
   return absl::OkStatus();
 }
@@ -160,13 +177,24 @@ absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path) {
     if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
     return std::vector<FileToStage>{{path, file.filename().string()}};
   }
+  // The directories from `path` to the entry, to notice a link to one of them.
+  std::vector<fs::path> above = {fs::canonical(path, error)};
   fs::recursive_directory_iterator entry(path, fs::directory_options::follow_directory_symlink,
                                          error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().string();
     std::error_code unknown;
-    if (!entry->is_regular_file(unknown)) continue;
-    const std::string inside = entry->path().lexically_relative(path).generic_string();
-    files.push_back({entry->path().string(), inside});
+    const fs::file_status status = entry->status(unknown);  // of a link's target
+    if (unknown) return absl::NotFoundError(absl::StrCat(name, ": ", unknown.message()));
+    if (fs::is_directory(status)) {
+      above.resize(static_cast<size_t>(entry.depth()) + 1);
+      above.push_back(fs::canonical(entry->path(), unknown));
+      if (std::find(above.begin(), above.end() - 1, above.back()) != above.end() - 1) {
+        entry.disable_recursion_pending();
+      }
+    }
+    if (!fs::is_regular_file(status)) continue;
+    files.push_back({name, entry->path().lexically_relative(path).generic_string()});
   }
   if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
   std::sort(files.begin(), files.end(),

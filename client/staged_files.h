@@ -27,7 +27,7 @@ struct StagedFile {
 //   kFailedPrecondition  this process does not see the daemon's directory
 //   kNotFound            there is no such file, or it cannot be read
 //   kResourceExhausted   no space
-//   kAborted             the file was changed meanwhile
+//   kAborted             the file was changed meanwhile, or has more bytes than it tells, as in /proc
 //   kCancelled           `goes_on` returned false
 absl::StatusOr<StagedFile> StageFile(const v1::ContentPlace& place, const std::string& path,
                                      const std::function<bool(uint64_t copied)>& goes_on);
@@ -53,8 +53,8 @@ struct FileToStage {
   std::string name;  // with /
 };
 // The file, with its last component as its name; or the files of a directory, sorted, with their
-// paths in it.
-//   kNotFound  there is no such file or directory, or it cannot be read
+// paths in it. A link to a directory that contains it is left out.
+//   kNotFound  there is no such file or directory, or it or the target of a link in it cannot be read
 absl::StatusOr<std::vector<FileToStage>> FilesIn(const std::string& path);
 using FindFiles = std::function<absl::StatusOr<std::vector<FileToStage>>(const std::string& path)>;
 

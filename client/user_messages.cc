@@ -41,11 +41,11 @@ std::string Refusals(const UserMessages::Facts& facts) {
   return absl::StrJoin(texts, "; ");
 }
 
-// "2 calls of Config, Summary or DefineMetric refused"
+// "2 calls of Config, Summary, DefineMetric, LogArtifact or Save refused"
 std::string RefusedUpdates(const UserMessages::Facts& facts, const char* so_far) {
   const uint64_t count = facts.stats.updates_refused;
   return absl::StrCat(count, count == 1 ? " call" : " calls",
-                      " of Config, Summary or DefineMetric refused", so_far,
+                      " of Config, Summary, DefineMetric, LogArtifact or Save refused", so_far,
                       Because(facts.update_refusal));
 }
 

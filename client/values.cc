@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -136,6 +137,18 @@ absl::Status AddText(v1::Object* object, const char* key, std::string_view text)
   return absl::OkStatus();
 }
 
+// The official client refuses such metadata, too: no JSON can have it.
+bool HasNonFinite(const v1::Value& value) {
+  if (value.has_number() && !std::isfinite(value.number())) return true;
+  for (const v1::Value& item : value.list().values()) {
+    if (HasNonFinite(item)) return true;
+  }
+  for (const v1::Field& field : value.object().fields()) {
+    if (HasNonFinite(field.value())) return true;
+  }
+  return false;
+}
+
 absl::Status AddTexts(v1::Object* object, const char* key, const char* const* texts, size_t count) {
   if (count == 0) return absl::OkStatus();
   v1::List* const list = AddField(key, object)->mutable_list();
@@ -157,6 +170,13 @@ bool IsNameCharacter(char c) {
 }  // namespace
 
 absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
+  if ((artifact.path_count > 0 && artifact.paths == nullptr) ||
+      (artifact.reference_count > 0 && artifact.references == nullptr) ||
+      (artifact.alias_count > 0 && artifact.aliases == nullptr) ||
+      (artifact.tag_count > 0 && artifact.tags == nullptr) ||
+      (artifact.metadata_count > 0 && artifact.metadata == nullptr)) {
+    return absl::InvalidArgumentError("an artifact has a null list with a count above 0");
+  }
   // W&B's rules, so that nothing is refused there after the training.
   const std::string_view name = TextOrEmpty(artifact.name), type = TextOrEmpty(artifact.type);
   if (name.empty() || name.size() > 128 ||
@@ -175,6 +195,11 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
   if (artifact.metadata_count > kMostMetadata) {
     return absl::InvalidArgumentError("an artifact's metadata has more than 100 keys");
   }
+  for (size_t i = 0; i < artifact.alias_count; ++i) {
+    if (TextOrEmpty(artifact.aliases[i]).find_first_of("/:") != std::string_view::npos) {
+      return absl::InvalidArgumentError("an artifact's alias must not have / or :");
+    }
+  }
   const char* const latest = "latest";
   const bool usual = artifact.alias_count == 0;
   for (absl::Status status : {AddText(object, "name", name), AddText(object, "type", type),
@@ -188,6 +213,9 @@ absl::Status ToProto(const ranklog_artifact& artifact, v1::Object* object) {
     absl::Status status = ToProto({artifact.metadata, artifact.metadata_count},
                                   AddField("metadata", object)->mutable_object());
     if (!status.ok()) return status;
+    if (HasNonFinite(object->fields(object->fields_size() - 1).value())) {
+      return absl::InvalidArgumentError("an artifact's metadata has a number that is not finite");
+    }
   }
   if (artifact.incremental) AddField("incremental", object)->set_flag(true);
   v1::List* const entries = AddField("entries", object)->mutable_list();
@@ -226,6 +254,13 @@ absl::Status UseToProto(std::string_view name, v1::Object* artifact) {
 std::string FileNameError(std::string_view name) {
   if (name.empty() || name[0] == '/' || !IsUtf8(name)) {
     return "a file of a run needs a name: UTF-8, and not beginning with /";
+  }
+  for (const std::string_view own : {"config.yaml", "wandb-summary.json", "wandb-metadata.json",
+                                     "requirements.txt", "output.log"}) {
+    if (name == own) {
+      return std::string(name) +
+             " is a file that Ranklog writes itself, and would replace; give it another name";
+    }
   }
   for (size_t at = 0; at <= name.size();) {
     const size_t end = std::min(name.find('/', at), name.size());

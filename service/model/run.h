@@ -169,6 +169,7 @@ struct Stream {
   uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or counted as late
   uint64_t durable_item = 0;    // items up to this one are in the store
   uint64_t lost_items = 0;  // of these, items that an earlier store lost, or that were unreadable
+  uint64_t console_items = 0;  // of these, items whose lines are in the console
   // The rank reported that no row with a step up to this one will come.
   int64_t passed_step = -1;
   StreamState state = StreamState::kLive;

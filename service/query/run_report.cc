@@ -133,7 +133,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     RankReport& rank = ranks[stream.key.rank];
     rank.rank = stream.key.rank;
     rank.rows += stream.durable_seq - stream.losses.with_store;
-    rank.items += stream.durable_item - stream.lost_items;
+    rank.items += stream.durable_item - stream.lost_items - stream.console_items;
     rank.lost_items += stream.lost_items;
     rank.late_rows += stream.late_rows;
     rank.replayed_rows += stream.replayed_rows;

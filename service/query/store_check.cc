@@ -145,7 +145,7 @@ absl::Status CheckItems(storage::StoreReader& reader, const model::Run& run,
   for (const model::Stream& stream : streams) {
     RankCheck& rank = (*ranks)[stream.key.rank];
     rank.lost_items += stream.lost_items;
-    rank.items += stream.durable_item - stream.lost_items;
+    rank.items += stream.durable_item - stream.lost_items - stream.console_items;
     for (const model::StoredItem& stored : items) {
       if (stored.stream == stream.id) rank.intact_items += stored.item.count;
     }

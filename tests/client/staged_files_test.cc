@@ -8,12 +8,19 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "client/code_files.h"
+#include "client/run_state.h"
 #include "ranklog/v1/spool_layout.h"
+#include "tests/client/fake_ingest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,9 +29,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StagedFilesTest : public ::testing::Test {
  protected:
@@ -117,6 +126,73 @@ TEST_F(StagedFilesTest, DirectoryHasItsFilesByTheirPaths) {
   ASSERT_OK_AND_ASSIGN(const auto one, FilesIn(dir_.File("ckpt/b.bin")));
   EXPECT_THAT(one, ElementsAre(Field(&FileToStage::name, "b.bin")));
   EXPECT_THAT(FilesIn(dir_.File("absent")).status().ToString(), HasSubstr("No such file"));
+}
+
+// As in a download cache, whose names are links to its content.
+TEST_F(StagedFilesTest, LinkToAnAbsentFileIsRefused) {
+  Write("model/config.json", "{}");
+  fs::create_symlink("../blobs/gone", dir_.File("model/weights.bin"));
+  EXPECT_THAT(FilesIn(dir_.File("model")).status().ToString(),
+              HasSubstr("weights.bin: No such file"));
+}
+
+TEST_F(StagedFilesTest, LinkToADirectoryAboveIsLeftOut) {
+  Write("model/sub/a.bin", "a");
+  Write("other/b.bin", "b");
+  fs::create_symlink(".", dir_.File("model/again"));
+  fs::create_symlink("../..", dir_.File("model/sub/up"));
+  fs::create_symlink("../other", dir_.File("model/other"));
+  ASSERT_OK_AND_ASSIGN(const auto files, FilesIn(dir_.File("model")));
+  // What a link above `model` holds is its own content once, `model` among it.
+  EXPECT_THAT(files, Contains(Field(&FileToStage::name, "sub/a.bin")));
+  EXPECT_THAT(files, Contains(Field(&FileToStage::name, "other/b.bin")));
+  EXPECT_THAT(files, Not(Contains(Field(&FileToStage::name, HasSubstr("again/")))));
+  EXPECT_LT(files.size(), 20u);
+}
+
+TEST_F(StagedFilesTest, FileWithMoreBytesThanItTellsIsRefused) {
+  const absl::Status status = StageFile(place_, "/proc/self/status", GoOn).status();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("more than the 0 bytes"));
+  EXPECT_TRUE(fs::is_empty(place_.dir()));
+}
+
+// Its thread may wait for a disk. Finish() does not, but tells it.
+TEST_F(StagedFilesTest, UploadThatStandsStillAtTheEndIsCounted) {
+  testing::FakeIngest daemon(dir_.File("sock"));
+  daemon.SetContent(place_);
+  daemon.Start();
+  Settings settings;
+  settings.project = "p";
+  settings.run_id = "r";
+  settings.rank = settings.local_rank = 0;
+  settings.world_size = settings.local_world_size = 1;
+  settings.address = "unix:" + dir_.File("sock");
+  settings.spool_dir = dir_.path();
+  settings.spool_bytes = 1 << 20;
+  settings.start_daemon = false;
+  settings.quiet = true;
+  settings.metadata = false;
+  settings.finish_timeout = std::chrono::milliseconds(200);
+  const std::shared_ptr<RunState> run = RunState::Create(settings);
+  std::atomic<bool> goes_on = false;
+  v1::Item item;
+  item.mutable_artifact()->add_fields()->set_key("entries");
+  const auto stuck = run->StageArtifact(item, {dir_.path()}, [&](const std::string&) {
+    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return absl::StatusOr<std::vector<FileToStage>>(std::vector<FileToStage>());
+  });
+  const auto behind = run->StageRunFile(Write("a", "a"), "a");
+  EXPECT_EQ(run->Finish(0, std::chrono::seconds(10)), FlushResult::kDurable);
+  EXPECT_EQ(run->GetStats().updates_refused, 2u);
+  EXPECT_THAT(run->GetStats().last_error, HasSubstr("given up"));
+  goes_on = true;
+  EXPECT_EQ(stuck->Wait(std::chrono::steady_clock::now() + std::chrono::seconds(60)),
+            Upload::kRefused);
+  EXPECT_EQ(behind->Wait(std::chrono::steady_clock::now() + std::chrono::seconds(60)),
+            Upload::kRefused);
+  EXPECT_EQ(run->GetStats().updates_refused, 2u) << "each once";
+  EXPECT_TRUE(fs::is_empty(place_.dir()));
 }
 
 TEST_F(StagedFilesTest, CodeIsSourceFilesWithoutBuildTrees) {

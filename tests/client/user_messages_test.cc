@@ -384,15 +384,19 @@ TEST_F(UserMessagesTest, ReportsRefusedUpdates) {
   UserMessages::Facts facts;
   facts.stats.updates_refused = 1;
   facts.update_refusal = "one of 90000000 bytes does not fit into a spool";
-  EXPECT_THAT(Said(messages, facts),
-              ElementsAre("1 call of Config, Summary or DefineMetric refused so far: one of "
-                          "90000000 bytes does not fit into a spool"));
+  EXPECT_THAT(
+      Said(messages, facts),
+      ElementsAre(
+          "1 call of Config, Summary, DefineMetric, LogArtifact or Save refused so far: one of "
+          "90000000 bytes does not fit into a spool"));
   EXPECT_THAT(Said(messages, facts), IsEmpty()) << "once";
   facts.stats.rows_logged = facts.stats.rows_durable = 1;
   facts.end = UserMessages::Facts::End::kDurable;
-  EXPECT_THAT(Said(messages, facts),
-              ElementsAre(AllOf(HasSubstr("1 row of this rank is durable"),
-                                HasSubstr("1 call of Config, Summary or DefineMetric refused: "))));
+  EXPECT_THAT(
+      Said(messages, facts),
+      ElementsAre(AllOf(
+          HasSubstr("1 row of this rank is durable"),
+          HasSubstr("1 call of Config, Summary, DefineMetric, LogArtifact or Save refused: "))));
 }
 
 TEST_F(UserMessagesTest, TheLastLineCountsRefusedRows) {

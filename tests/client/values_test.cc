@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ranklog/run.h"
 
 namespace ranklog::internal {
 namespace {
@@ -65,6 +68,45 @@ TEST_F(AlertTest, RefusesOtherLevelsAndWaits) {
   EXPECT_THAT(Convert("t", "", -1, 0)["error"], HasSubstr("level"));
   EXPECT_THAT(Convert("t", "", 0, -1)["error"], HasSubstr("wait"));
   EXPECT_THAT(Convert("t", "\xff", 0, 0)["error"], HasSubstr("UTF-8"));
+}
+
+std::string ErrorOfArtifact(const std::vector<ranklog_field>& metadata, const char* alias) {
+  ranklog_artifact artifact = RANKLOG_ARTIFACT_INIT;
+  artifact.name = "gpt";
+  artifact.type = "model";
+  artifact.metadata = metadata.data();
+  artifact.metadata_count = metadata.size();
+  artifact.aliases = &alias;
+  artifact.alias_count = 1;
+  v1::Object object;
+  return std::string(ToProto(artifact, &object).message());
+}
+
+TEST(ArtifactTest, MetadataThatNoJsonCanHaveIsRefused) {
+  const Value nan(std::nan(""));
+  ranklog_field field = nan.field();
+  field.key = "loss";
+  field.key_bytes = 4;
+  EXPECT_THAT(ErrorOfArtifact({field}, "latest"), HasSubstr("not finite"));
+  EXPECT_EQ(ErrorOfArtifact({}, "latest"), "");
+}
+
+TEST(ArtifactTest, AliasOfAPathIsRefused) {
+  EXPECT_THAT(ErrorOfArtifact({}, "best/1"), HasSubstr("alias"));
+  EXPECT_THAT(ErrorOfArtifact({}, "v:1"), HasSubstr("alias"));
+}
+
+TEST(ArtifactTest, NullListIsRefused) {
+  ranklog_artifact artifact = RANKLOG_ARTIFACT_INIT;
+  artifact.name = artifact.type = "gpt";
+  artifact.path_count = 1;
+  v1::Object object;
+  EXPECT_THAT(ToProto(artifact, &object).ToString(), HasSubstr("null list"));
+}
+
+TEST(FileNameTest, OwnFilesAreRefused) {
+  EXPECT_THAT(FileNameError("config.yaml"), HasSubstr("another name"));
+  EXPECT_EQ(FileNameError("hydra/config.yaml"), "");
 }
 
 }  // namespace

@@ -89,6 +89,10 @@ TEST_F(ConsoleTest, OutputIsUnchangedAndLoggedUntilFinish) {
   EXPECT_EQ(run.files.at("output.log"),
             "stdout is no terminal\nepoch 1: 100 %\n\xc3\xa4 \xef\xbf\xbd.\na warning\n");
   EXPECT_TRUE(server_.errors().empty()) << server_.errors().front();
+  // Its lines are not among the items that it counts.
+  const Finished verified =
+      RunToEnd({RANKLOG_CLI, "verify", "job", "--state-dir", node_.state_dir()}, Rank());
+  EXPECT_EQ(verified.code, 0) << verified.output;
 }
 
 TEST_F(ConsoleTest, ExecLogsFromTheStart) {

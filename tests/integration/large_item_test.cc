@@ -115,7 +115,8 @@ TEST_F(LargeItemTest, ReachedQuotaIsReportedAndCounted) {
   Go();
   EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
   EXPECT_THAT(rank_->Output(),
-              AllOf(HasSubstr("refused"), HasSubstr("1 call of Config, Summary or DefineMetric"),
+              AllOf(HasSubstr("refused"),
+                    HasSubstr("1 call of Config, Summary, DefineMetric, LogArtifact or Save"),
                     HasSubstr("and a ring takes at most 32 MiB; "),
                     HasSubstr("raise --content-bytes of ranklogd")));
   const json config = Ranklog({"show", "job"})["config"];
