@@ -25,7 +25,8 @@ set(allow_service/storage/directories service/storage/directories service/base)
 set(allow_service/storage service/storage service/storage/directories service/model service/base)
 set(allow_service/storage/recovery service/storage/recovery ${allow_service/storage})
 set(allow_service/aggregate service/aggregate service/model service/base)
-set(allow_service/deliver service/deliver service/aggregate ${allow_service/storage})
+set(allow_service/wandb_log service/wandb_log service/base)
+set(allow_service/deliver service/deliver service/aggregate service/wandb_log ${allow_service/storage})
 set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
 # Only the list of the known destinations may include one. All others see the interface.
 set(allow_service/deliver/known service/deliver/known service/deliver/wandb ${allow_service/deliver})
@@ -53,6 +54,7 @@ set(foreign_curl "curl/" service/deliver)
 set(foreign_torch "(torch|ATen|c10)/" trainer)
 set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/daemon service/cli)
 set(foreign_prometheus "prometheus/" service/daemon)
+set(foreign_wandb_internal "wandb/wandb_internal" service/deliver)
 set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" client service/ingest service/daemon service/cli)
 
 set(failures 0)
@@ -65,7 +67,7 @@ endfunction()
 # Subfolders are listed after their folder.
 set(folders proto client client/base client/settings client/facts client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
-    service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate
+    service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate service/wandb_log
     service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
@@ -103,7 +105,7 @@ foreach(top proto client trainer service)
           complain("${file}: only the public headers of client are for the trainer: ${header}")
         endif()
       endif()
-      foreach(kind sqlite3 curl torch grpc protobuf prometheus)
+      foreach(kind sqlite3 curl torch grpc protobuf wandb_internal prometheus)
         list(GET foreign_${kind} 0 pattern)
         if(header MATCHES "^${pattern}" AND NOT folder STREQUAL proto AND NOT folder IN_LIST foreign_${kind})
           complain("${file}: ${kind} stops at ${foreign_${kind}}: ${header}")

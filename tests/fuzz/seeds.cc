@@ -1,4 +1,4 @@
-// Writes the binary seeds: fuzz_seeds DIR creates DIR/{ring,messages,blobs}/NAME.
+// Writes the binary seeds: fuzz_seeds DIR creates DIR/{ring,messages,blobs,wandb_log}/NAME.
 
 #include <stdio.h>
 
@@ -10,6 +10,8 @@
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/storage/batch_codec.h"
 #include "service/storage/documents.h"
+#include "service/wandb_log/log_file.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/support/ring_image.h"
 
 namespace ranklog::fuzz {
@@ -159,6 +161,20 @@ void Blobs(const std::string& dir) {
   write("summary", 4 + 5 * 2, storage::EncodeItem(config));
 }
 
+void WandbLogs(const std::string& dir) {
+  std::filesystem::create_directories(dir);
+  for (const char* name : {"whole", "torn", "blocks"}) {
+    const std::string path = dir + "/" + name;
+    std::filesystem::remove(path);
+    const auto writer = wandb_log::LogWriter::Create(path);
+    MUST(writer.ok());
+    MUST((*writer)->Append("\x08\x01").ok());
+    MUST((*writer)->Append(name == std::string("blocks") ? std::string(70000, 'x') : "x").ok());
+    MUST((*writer)->Flush(/*sync=*/false).ok());
+    if (name == std::string("torn")) std::filesystem::resize_file(path, (*writer)->end() - 1);
+  }
+}
+
 }  // namespace
 }  // namespace ranklog::fuzz
 
@@ -171,5 +187,6 @@ int main(int argc, char** argv) {
   ranklog::fuzz::Rings(dir + "/ring");
   ranklog::fuzz::Messages(dir + "/messages");
   ranklog::fuzz::Blobs(dir + "/blobs");
+  ranklog::fuzz::WandbLogs(dir + "/wandb_log");
   return 0;
 }
