@@ -28,8 +28,10 @@ set(allow_service/aggregate service/aggregate service/model service/base)
 set(allow_service/wandb_log service/wandb_log service/base)
 set(allow_service/deliver service/deliver service/aggregate service/wandb_log ${allow_service/storage})
 set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
+# Its server is a W&B delivery's server that writes to a directory.
+set(allow_service/deliver/offline service/deliver/offline ${allow_service/deliver/wandb})
 # Only the list of the known destinations may include one. All others see the interface.
-set(allow_service/deliver/known service/deliver/known service/deliver/wandb ${allow_service/deliver})
+set(allow_service/deliver/known service/deliver/known service/deliver/offline service/deliver/wandb ${allow_service/deliver})
 set(allow_service/pipeline service/pipeline service/sample ${allow_service/deliver})
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
 set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
@@ -55,7 +57,7 @@ set(foreign_torch "(torch|ATen|c10)/" trainer)
 set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/daemon service/cli)
 set(foreign_prometheus "prometheus/" service/daemon)
 set(foreign_wandb_internal "wandb/wandb_internal" service/deliver)
-set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" client service/ingest service/daemon service/cli)
+set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/ingest service/daemon service/cli)
 
 set(failures 0)
 function(complain message)
@@ -68,7 +70,7 @@ endfunction()
 set(folders proto client client/base client/settings client/facts client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate service/wandb_log
-    service/deliver service/deliver/wandb service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
+    service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
 

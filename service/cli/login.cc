@@ -242,10 +242,18 @@ absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
   return absl::OkStatus();
 }
 
+// The destinations that need a key.
+std::vector<std::string> KindsWithKey() {
+  std::vector<std::string> kinds;
+  for (const auto& destination : deliver::AllDestinations()) {
+    if (destination->NeedsKey()) kinds.push_back(destination->kind());
+  }
+  return kinds;
+}
+
 // The options that say whose key is meant.
 void AddAccount(Options& options, LoginFlags* flags) {
-  options.Add("TRACKER", &flags->tracker, "the kind of the server",
-              {.one_of = deliver::DestinationKinds()});
+  options.Add("TRACKER", &flags->tracker, "the kind of the server", {.one_of = KindsWithKey()});
   options.Add("--base-url", &flags->base_url,
               "URL of the server; default: the tracker's variable, such as $WANDB_BASE_URL, else "
               "the public server",

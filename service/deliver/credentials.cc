@@ -140,8 +140,9 @@ absl::optional<std::map<std::string, std::string>> CredentialStore::VariablesOf(
 
 absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Account& account,
                                                  const std::set<Credential>& refused) const {
-  ASSIGN_OR_RETURN(const Url url, ParseUrl(account.server));
   const Destination& destination = account.destination;
+  if (!destination.NeedsKey()) return Credential();
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(account.server));
   const std::string& variable = destination.words().key_variable;
   const auto checked = [&](const Credential& credential,
                            absl::string_view from) -> absl::StatusOr<Credential> {

@@ -81,7 +81,9 @@ std::map<std::string, std::string> Destination::SettingsOf(
                                        absl::StrJoin(names, ", "), "; it is ignored"));
     }
   }
-  if (const auto url = settings.find(words_.url_setting); url != settings.end()) {
+  // A path may contain an @.
+  if (const auto url = settings.find(words_.url_setting);
+      url != settings.end() && !absl::StartsWith(url->second, "/")) {
     std::string plain = v1::WithoutUser(url->second);
     if (plain != url->second) mistakes->push_back(UserInUrl());
     url->second = std::move(plain);
@@ -152,6 +154,7 @@ Credential Destination::CredentialIn(
 
 std::map<std::string, std::string> Destination::VariablesOf(const Credential& credential) const {
   std::map<std::string, std::string> variables;
+  if (!NeedsKey()) return variables;
   if (!words_.user_variable.empty()) variables[words_.user_variable] = credential.user;
   variables[words_.key_variable] = credential.secret;
   return variables;

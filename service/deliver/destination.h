@@ -51,7 +51,8 @@ class Destination {
     std::string url_setting;
     std::string public_url;  // without that setting; empty: the setting is required
     std::vector<std::string> other_settings{};
-    // The variables of its credential: KIND_API_KEY; the second one may be empty.
+    // The variables of its credential: KIND_API_KEY; the second one may be empty. Both are empty if
+    // it needs no credential.
     std::string key_variable;
     std::string user_variable;
     // Further variables that a job sends. Those of the daemon do not count for the runs of a job.
@@ -69,6 +70,7 @@ class Destination {
 
   const Words& words() const { return words_; }
   const std::string& kind() const { return words_.kind; }
+  bool NeedsKey() const { return !words_.key_variable.empty(); }
   // The variable of a setting: base_url of wandb is WANDB_BASE_URL.
   std::string VariableOf(absl::string_view setting) const;
 
@@ -178,7 +180,7 @@ inline const Destination& UsualDestination() { return *AllDestinations().front()
 
 // Null: there is no such kind.
 const Destination* FindDestination(absl::string_view kind);
-// The kinds, for messages: "wandb"; with `local`, "wandb or local".
+// The kinds, for messages: "wandb", "offline"; with `local`, "wandb, offline or local".
 std::vector<std::string> DestinationKinds();
 std::string KindsText();
 

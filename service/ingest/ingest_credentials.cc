@@ -56,7 +56,7 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
 bool KnowsKey(const deliver::CredentialStore& store, const deliver::Destination& destination,
               const model::Session& session) {
   const deliver::Account account = AccountOf(destination, session);
-  if (account.server.empty()) return false;
+  if (account.server.empty() || !destination.NeedsKey()) return false;
   const absl::Status found = store.Find(JobOf(session), account).status();
   if (found.ok() || absl::IsNotFound(found)) return found.ok();
   // A key, an address or a file of our own that cannot be used still shows that the destination is

@@ -234,6 +234,7 @@ std::vector<Finding> CheckServers(const Globals& globals, const std::string& sta
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
   std::vector<Finding> findings;
   for (const auto& destination : deliver::AllDestinations()) {
+    if (!destination->NeedsKey()) continue;  // no server
     // A wrong address is reported as it was given.
     const auto server = [&](const model::RunSettings& settings) {
       return destination->ServerOf(settings).value_or(destination->AddressOf(settings));

@@ -1,4 +1,5 @@
 #include "service/deliver/destination.h"
+#include "service/deliver/offline/offline_destination.h"
 #include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver {
@@ -6,6 +7,7 @@ namespace ranklog::deliver {
 std::vector<std::unique_ptr<const Destination>> KnownDestinations() {
   std::vector<std::unique_ptr<const Destination>> destinations;
   destinations.push_back(std::make_unique<wandb::WandbDestination>());
+  destinations.push_back(std::make_unique<offline::OfflineDestination>());
   return destinations;
 }
 

@@ -39,20 +39,20 @@ std::vector<std::pair<std::string, std::string>> HeadersIn(const nlohmann::json&
 
 // An update of a run. Empty texts and lists are sent as null, which changes nothing at the server.
 struct Upsert {
-  std::string storage_id;  // from an earlier answer
-  std::string run_id;
-  std::string entity;
-  std::string project;
-  std::string config;  // JSON text, always the whole config
-  std::string display_name;
-  std::string group;
-  std::string job_type;
-  std::string notes;
-  std::string host;
-  std::string program;
-  std::string commit;  // of the program's source, and its repository
-  std::string repo;
-  std::vector<std::string> tags;
+  std::string storage_id{};  // from an earlier answer
+  std::string run_id{};
+  std::string entity{};
+  std::string project{};
+  std::string config{};  // JSON text, always the whole config
+  std::string display_name{};
+  std::string group{};
+  std::string job_type{};
+  std::string notes{};
+  std::string host{};
+  std::string program{};
+  std::string commit{};  // of the program's source, and its repository
+  std::string repo{};
+  std::vector<std::string> tags{};
 
   // Calls visit(name, text) with each text that describes the run; `tags` are joined to one.
   void VisitTexts(absl::FunctionRef<void(const char* name, std::string* text)> visit);
@@ -123,12 +123,12 @@ absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body);
 
 // Sends an alert to the people who watch the run. `level`: INFO, WARN or ERROR.
 struct AlertRequest {
-  std::string entity;
-  std::string project;
-  std::string run_id;
-  std::string title;
-  std::string text;
-  std::string level;
+  std::string entity{};
+  std::string project{};
+  std::string run_id{};
+  std::string title{};
+  std::string text{};
+  std::string level{};
   int64_t wait_ms = 0;  // the server drops another alert with this title within this time
 };
 std::string AlertBody(const AlertRequest& alert);

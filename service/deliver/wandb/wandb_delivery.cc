@@ -30,7 +30,8 @@ bool IsOfRow(const model::DeadLetter& letter) {
 
 WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const DeliveryParts& parts,
                              Options options)
-    : TrackerDelivery(Wandb(), std::move(run), std::move(delivery), parts, options.backoff),
+    : TrackerDelivery(options.destination == nullptr ? Wandb() : *options.destination,
+                      std::move(run), std::move(delivery), parts, options.backoff),
       cursor_(CursorFrom(delivery_.cursor)),
       options_(std::move(options)),
       history_(&table_, Clock(), options_.max_line_bytes),

@@ -51,6 +51,8 @@ class WandbDelivery : public TrackerDelivery {
  public:
   // The defaults match the official client.
   struct Options {
+    // Has the run's settings, address and key; null: W&B. Must outlive the delivery.
+    const Destination* destination = nullptr;
     // Between posts with data; the first is sent at once.
     absl::Duration transmit_interval = absl::Seconds(15);
     absl::Duration heartbeat_interval = absl::Seconds(30);
