@@ -48,6 +48,15 @@ bool IsReadElsewhere(std::string_view variable) {
          std::any_of(std::begin(kFlagSettings), std::end(kFlagSettings), names);
 }
 
+// Empty: the current directory is unknown.
+std::string OfflineDir() {
+  std::string dir = Variable("WANDB_DIR").value_or("");
+  if (absl::StartsWith(dir, "/")) return dir;
+  char here[4096];
+  if (getcwd(here, sizeof here) == nullptr) return "";
+  return dir.empty() ? here : absl::StrCat(here, "/", dir);
+}
+
 bool IsUrl(absl::string_view name, absl::string_view value) {
   return absl::StrContains(value, "://") || absl::EndsWithIgnoreCase(name, "url") ||
          absl::EndsWithIgnoreCase(name, "uri");
@@ -81,6 +90,9 @@ bool IsSecretOf(std::string_view destination, std::string_view variable) {
 }
 
 void ReadVariablesOf(const std::string& destination, Settings* settings) {
+  if (destination == kOffline) {
+    settings->destination_settings[destination].emplace("dir", OfflineDir());
+  }
   const std::string prefix = VariablePrefix(destination);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const absl::string_view text(*entry);

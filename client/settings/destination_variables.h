@@ -15,6 +15,9 @@ namespace ranklog::internal {
 // The destinations whose variables are read although none names them: the daemon may choose them.
 inline constexpr const char* kUsualDestinations[] = {"wandb"};
 
+// W&B's offline mode: the daemon writes the run to a directory, the setting `dir`.
+inline constexpr char kOffline[] = "offline";
+
 // A name of 1 to 32 small letters, digits and _, that begins with a letter.
 bool IsDestinationName(std::string_view name);
 
@@ -36,7 +39,8 @@ bool IsSecretOf(std::string_view destination, std::string_view variable);
 // Adds variables of the destination, except those that other settings read: those that suggest a
 // secret or a user to credentials, those that name a place (_URL, _URI, _HOST, _PORT, _NAME,
 // _DATABASE, _TABLE) to destination_settings. All others may be secrets too, and no destination
-// needs them. Does not replace an entry.
+// needs them. For kOffline, adds the `dir`: WANDB_DIR, relative to the current directory, which is
+// also the default. Does not replace an entry.
 void ReadVariablesOf(const std::string& destination, Settings* settings);
 
 // Moves users and passwords in URLs, and settings with the name of a secret, to credentials.

@@ -137,7 +137,7 @@ void ReadDestinations(Settings* settings) {
   const auto mode = Variable("WANDB_MODE");
   const auto list = Variable("RANKLOG_DESTINATIONS");
   if (mode == "offline" || mode == "dryrun") {
-    settings->destinations = {"local"};
+    settings->destinations = {internal::kOffline};
   } else if (mode == "disabled") {
     settings->disabled = true;
   } else if (mode && mode != "online" && mode != "run" && mode != "shared") {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -88,7 +89,7 @@ TEST_F(SettingsTest, RanklogVariablesOverrideWandb) {  // S8
 }
 
 TEST_F(SettingsTest, WandbModeSelectsDestination) {
-  EXPECT_THAT(From({{"WANDB_MODE", "offline"}}).destinations, ElementsAre("local"));
+  EXPECT_THAT(From({{"WANDB_MODE", "offline"}}).destinations, ElementsAre("offline"));
   EXPECT_TRUE(From({{"WANDB_MODE", "disabled"}}).disabled);
   EXPECT_THAT(From({{"WANDB_MODE", "online"}}).destinations, IsEmpty());
   EXPECT_THAT(From({{"WANDB_MODE", "offline"}, {"RANKLOG_DESTINATIONS", "wandb"}}).destinations,
@@ -98,6 +99,21 @@ TEST_F(SettingsTest, WandbModeSelectsDestination) {
   EXPECT_THAT(wrong.destinations, ElementsAre("local"));
   EXPECT_THAT(From({{"WANDB_MODE", "sometimes"}, {"RANKLOG_DESTINATIONS", "wandb"}}).Validate(),
               ElementsAre(Not(HasSubstr("this node"))));
+}
+
+TEST_F(SettingsTest, OfflineRunsGoToWandbDir) {
+  const auto dir = [this](std::map<std::string, std::string> variables) {
+    variables["WANDB_MODE"] = "offline";
+    return From(variables).destination_settings["offline"]["dir"];
+  };
+  const std::string here = std::filesystem::current_path();
+  EXPECT_EQ(dir({}), here);
+  EXPECT_EQ(dir({{"WANDB_DIR", "sub"}}), here + "/sub");
+  EXPECT_EQ(dir({{"WANDB_DIR", "/a@b/c"}}), "/a@b/c");
+  Settings settings = From({{"WANDB_DIR", "/dir"}});
+  EXPECT_EQ(settings.destination_settings.count("offline"), 0u);
+  settings.destinations = {"offline"};
+  EXPECT_EQ(internal::Resolve(settings).destination_settings["offline"]["dir"], "/dir");
 }
 
 std::vector<std::string> Destinations(const Settings& settings) {

@@ -237,7 +237,7 @@ TEST_F(TerminalLinesTest, WrongDestinationsAreReported) {
   EXPECT_THAT(
       Lines(rank),
       ElementsAre(HasSubstr("is kept on this node"),
-                  "ranklog: unknown destination \"pigeon\"; use wandb or local; it is "
+                  "ranklog: unknown destination \"pigeon\"; use wandb, offline or local; it is "
                   "ignored; so the rows stay on this node until `ranklog sync job --to wandb`",
                   "ranklog: run job: all 10 rows of this rank are durable"));
 }

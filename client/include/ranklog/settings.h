@@ -83,9 +83,9 @@ struct Settings {
   std::vector<std::string> rank_statistics;
 
   // ---- Where it goes ----
-  // RANKLOG_DESTINATIONS: wandb, local; empty: wandb if there are credentials, else local.
-  // WANDB_MODE=offline: local; disabled: see `disabled`. The daemon knows the trackers; it reports a
-  // name that it does not know
+  // RANKLOG_DESTINATIONS: wandb, offline, local; empty: wandb if there are credentials, else local.
+  // WANDB_MODE=offline: offline; disabled: see `disabled`. The daemon knows the trackers; it reports
+  // a name that it does not know
   std::vector<std::string> destinations;
   // The settings of destinations, such as destination_settings["wandb"]["base_url"]. The daemon
   // checks them and reports unknown ones. FromEnvironment() adds variables of the destinations in
