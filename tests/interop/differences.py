@@ -11,6 +11,7 @@ class Difference:
     scenarios: str  # globs of the scenarios that have it, and of those, after a "!", that do not
     paths: tuple  # globs of facts; each of them must match a difference
     reason: str
+    offline: bool = True  # also after `wandb sync` of what both logged offline
 
     def concerns(self, scenario):
         words = self.scenarios.split()
@@ -55,10 +56,10 @@ ALL = [
         "without a group, Ranklog takes the run's id",
     ),
     Difference("steps", ("summary/ranklog/rows_lost", "files/wandb-summary.json/ranklog/rows_lost"), "Ranklog counts the rows whose step was over; the SDK only warns"),
-    Difference("values", ("history/0/negative", "summary/negative", "files/wandb-summary.json/negative"), "the SDK sends -0.0 as 0"),
-    Difference("values", ("history/1/unsigned", "summary/unsigned", "files/wandb-summary.json/unsigned"), "the SDK sends integers above 2^63 as floats"),
-    Difference("values", ("history/3/hollow",), "the SDK leaves an empty map out"),
-    Difference("config", ("config/empty", "files/config.yaml/empty"), "the same in the config"),
+    Difference("values", ("history/0/negative", "summary/negative", "files/wandb-summary.json/negative"), "the SDK sends -0.0 as 0", offline=False),
+    Difference("values", ("history/1/unsigned", "summary/unsigned", "files/wandb-summary.json/unsigned"), "the SDK sends integers above 2^63 as floats", offline=False),
+    Difference("values", ("history/3/hollow",), "the SDK leaves an empty map out", offline=False),
+    Difference("config", ("config/empty", "files/config.yaml/empty"), "the same in the config", offline=False),
     Difference("config", ("config/deep", "files/config.yaml/deep"), "the SDK merges nested maps of the config, Ranklog replaces them"),
     Difference("config", ("config/new", "files/config.yaml/new"), "the SDK turns NaN in a list of the config into null"),
     Difference("summary", ("summary/nan", "files/wandb-summary.json/nan"), "the SDK drops NaN that the program sets in the summary"),
@@ -94,8 +95,18 @@ ALL = [
         tuple(
             f"{place}/{key}"
             for place in ("config/_wandb/e", "files/wandb-metadata.json")
-            for key in ("cpu", "python", "node", "pid", "rank", "ranklog", "username", "world_size")
+            for key in ("cpu", "python", "username")
         ),
-        "facts of Python and of the processor; Ranklog's of the rank and the user",
+        "facts of Python and of the processor; Ranklog's of the user",
+    ),
+    Difference(
+        "whole",
+        tuple(
+            f"{place}/{key}"
+            for place in ("config/_wandb/e", "files/wandb-metadata.json")
+            for key in ("node", "pid", "rank", "ranklog", "world_size")
+        ),
+        "Ranklog's facts of the rank, for which an offline log has no place",
+        offline=False,
     ),
 ]

@@ -2,9 +2,10 @@
 server. What the server then holds must be equal, except for the differences that differences.py lists. A difference that
 is not listed fails, and so does one that is listed but does not appear.
 
-    referee.py FAKE_WANDB RANKLOGD RANKLOG_SCENARIOS GROUP [SCENARIO...]
+    referee.py FAKE_WANDB RANKLOGD RANKLOG_SCENARIOS [offline:]GROUP [SCENARIO...]
 
-GROUP is one of those of scenarios.py.
+GROUP is one of those of scenarios.py. With `offline:`, both sides log with WANDB_MODE=offline, and `wandb sync` uploads
+their directories.
 """
 
 import concurrent.futures
@@ -39,11 +40,12 @@ def wait_for(condition, seconds):
 
 
 class Referee:
-    def __init__(self, programs, home, stack, chosen):
+    def __init__(self, programs, home, stack, chosen, offline):
         self.fake, self.ranklogd, self.program = map(os.path.abspath, programs)
         self.home = pathlib.Path(home)
         self.stack = stack
         self.scenarios = chosen
+        self.offline = offline
         self.errors = {}  # what the processes of (side, scenario) reported
         faulty = [True] if any(s.faulty for s in chosen.values()) else []
         # Each side has its own server, so that both meet the same faults.
@@ -89,6 +91,12 @@ class Referee:
             "NO_PROXY": "127.0.0.1",
         }
 
+    def side_environment(self, side):
+        return self.environment() | ({"WANDB_MODE": "offline", "WANDB_DIR": str(self.wandb_dir(side))} if self.offline else {})
+
+    def wandb_dir(self, side):
+        return self.home / f"{side}.dir"
+
     def url(self, side, scenario):
         return self.servers[side, scenario.faulty]
 
@@ -110,7 +118,7 @@ class Referee:
         return file
 
     def run_sdk(self, side, scenario, files):
-        environment = {**self.environment(), "WANDB_BASE_URL": self.url(side, scenario)}
+        environment = {**self.side_environment(side), "WANDB_BASE_URL": self.url(side, scenario)}
         args = [sys.executable, str(HERE / "sdk_scenarios.py"), *map(str, files)]
         subprocess.run(args, env=environment, cwd=self.home, timeout=TIMEOUT, stdout=subprocess.DEVNULL)
         for file in files:
@@ -126,7 +134,7 @@ class Referee:
         node = process.rank if scenario.strategy == "node" else 0
         local = scenario.ranks if scenario.strategy != "node" else 1
         environment = {
-            **self.environment(),
+            **self.side_environment(RANKLOG),
             "WANDB_BASE_URL": self.url(RANKLOG, scenario),
             "RANK": process.rank,
             "LOCAL_RANK": process.rank % local,
@@ -211,9 +219,21 @@ class Referee:
             task.result()
 
     def run_side(self, side):
+        self.wandb_dir(side).mkdir()
         names = [n for n, s in self.scenarios.items() if side == RANKLOG or not s.like]
         for phase in range(max(len(s.phases) for s in self.scenarios.values())):
             self.run_phase(side, names, phase)
+        if self.offline:
+            self.sync(side)
+
+    def sync(self, side):
+        """Uploads the directories with the SDK's own command."""
+        environment = {**self.environment(), "WANDB_BASE_URL": self.servers[side, False], "WANDB__DISABLE_META": "true"}
+        runs = list(map(str, self.wandb_dir(side).glob("wandb/offline-run-*")))
+        args = [sys.executable, "-m", "wandb", "sync", *runs]
+        done = subprocess.run(args, env=environment, cwd=self.home, timeout=TIMEOUT, check=True, stdout=subprocess.PIPE)
+        unmarked = [run for run in runs if not list(pathlib.Path(run).glob("*.synced"))]
+        assert not unmarked, (unmarked, done.stdout)
 
     def dump(self, side):
         """The runs by scenario, and what the server noted."""
@@ -321,14 +341,14 @@ def held_by_server(run):
     }
 
 
-def judge(name, sdk, ranklog):
+def judge(name, sdk, ranklog, offline):
     """Returns the differences that nobody expects, and the expected ones that do not exist."""
     found = {
         path: (sdk.get(path, ABSENT), ranklog.get(path, ABSENT))
         for path in sorted({*sdk, *ranklog})
         if sdk.get(path, ABSENT) != ranklog.get(path, ABSENT)
     }
-    expected = [d for d in differences.ALL if d.concerns(name)]
+    expected = [d for d in differences.ALL if d.concerns(name) and (d.offline or not offline)]
     wrong = []
     for path, (theirs, ours) in found.items():
         if not any(d.covers(path) for d in expected):
@@ -342,12 +362,16 @@ def judge(name, sdk, ranklog):
 
 def main():
     *programs, group = sys.argv[1:5]
+    offline = group.startswith("offline:")
+    group = group.removeprefix("offline:")
     only = sys.argv[5:]
     chosen = {n: s for n, s in scenarios.GROUPS[group].items() if not only or n in only}
+    if offline:  # the SDK cannot use an artifact
+        chosen.pop("used", None)
     wrong = []
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="referee."))
-        referee = Referee(programs, home, stack, chosen)
+        referee = Referee(programs, home, stack, chosen, offline)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for side in [pool.submit(referee.run_side, SDK), pool.submit(referee.run_side, RANKLOG)]:
                 side.result()
@@ -359,7 +383,7 @@ def main():
             like = scenario.like or name
             theirs = referee.facts(SDK, like, sdk_runs.get(like, []), sdk_notes)
             ours = referee.facts(RANKLOG, name, our_runs.get(name, []), our_notes)
-            differ, bad = judge(name, theirs, ours)
+            differ, bad = judge(name, theirs, ours, offline)
             print(f"{name}: {len({*theirs, *ours})} facts, {differ} differ, {len(bad)} not as expected")
             count += 1
             wrong += bad
