@@ -32,6 +32,7 @@ set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
 set(allow_service/deliver/offline service/deliver/offline ${allow_service/deliver/wandb})
 # Only the list of the known destinations may include one. All others see the interface.
 set(allow_service/deliver/known service/deliver/known service/deliver/offline service/deliver/wandb ${allow_service/deliver})
+set(allow_service/import service/import service/wandb_log ${allow_service/deliver})
 set(allow_service/pipeline service/pipeline service/sample ${allow_service/deliver})
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
 set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
@@ -44,10 +45,10 @@ set(allow_service/daemon/process service/daemon/process ${allow_service/ingest/s
 set(allow_service/daemon service/daemon service/daemon/config service/daemon/process service/ingest/server service/ingest/orphans
     service/storage/recovery service/pipeline/delivery service/pipeline/job_end ${allow_service/ingest})
 set(allow_service/cli/output service/cli/output ${allow_service/query})
-set(allow_service/cli/node service/cli/node service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
+set(allow_service/cli/node service/cli/node service/import service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
     service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
-set(allow_service/cli/console service/cli/console service/base proto)  # and ranklog/run.h, as any program that logs
+set(allow_service/cli/console service/cli/console service/model service/base proto)  # and ranklog/run.h, as any program that logs
 set(allow_service/cli service/cli service/cli/console service/pipeline/job_end ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.
@@ -56,8 +57,8 @@ set(foreign_curl "curl/" service/deliver)
 set(foreign_torch "(torch|ATen|c10)/" trainer)
 set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/daemon service/cli)
 set(foreign_prometheus "prometheus/" service/daemon)
-set(foreign_wandb_internal "wandb/wandb_internal" service/deliver)
-set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/ingest service/daemon service/cli)
+set(foreign_wandb_internal "wandb/wandb_internal" service/deliver service/import)
+set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/import service/ingest service/daemon service/cli)
 
 set(failures 0)
 function(complain message)
@@ -70,7 +71,7 @@ endfunction()
 set(folders proto client client/base client/settings client/facts client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate service/wandb_log
-    service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
+    service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/import service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
 

@@ -73,6 +73,7 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
   ForEachField(
       model::Item::Kind::kConfig, streams, items,
       [&config](const std::string& key, const Json& value, const auto&) { config[key] = value; });
+  if (run.settings.imported) return config;
   const auto add = [&config](const char* key, Json value) {
     if (!config.contains(key)) config[key] = std::move(value);
   };

@@ -37,6 +37,8 @@ std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
 //            in the run's statistics, which are those of this daemon. `of` is the number of ranks
 //            in the job. Absent if statistics are off. If a rank set an object of that name, its
 //            other members are kept
+//
+// A run that was imported has only the values.
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
                       absl::Span<const model::StoredItem> items);
 

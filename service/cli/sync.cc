@@ -20,6 +20,7 @@
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/sync_choice.h"
+#include "service/cli/sync_logs.h"
 #include "service/cli/sync_report.h"
 #include "service/cli/sync_spools.h"
 #include "service/deliver/credentials.h"
@@ -52,6 +53,10 @@ A run is set apart if its delivery crashed Ranklog twice in a row. It is tried o
 
 With --wait, the command also waits until the daemon's running runs have ended, however long that takes.
 
+PATH delivers the runs of W&B's SDK that are stored in .wandb logs, once: a log is imported into STATE_DIR/imported,
+which remembers what its server has. Its file *.wandb.synced then marks it, and the next sync skips it. Of a
+directory of run directories, those of online runs (run-*) are left out. The parts of a resumed run are joined.
+
 A run whose only destination is `local` stays on this node, unless --to adds a destination. That is an error only if
 RUN names it.
 
@@ -66,7 +71,10 @@ Examples:
   ranklog sync latest --to wandb
   ranklog sync latest --wait                     as the last command of a job
   ranklog sync gpt:abc123 --timeout 10m
-  ranklog sync gpt:abc123 --base-url https://wandb.example.com)";
+  ranklog sync gpt:abc123 --base-url https://wandb.example.com
+  ranklog sync wandb/offline-run-20260102_030405-abc123
+  ranklog sync --all --exclude '*-debug*' --dry-run
+  ranklog sync /data/runs --as-project gpt --to wandb)";
 
 struct SyncFlags {
   SyncChoice::Flags choice;
@@ -74,6 +82,7 @@ struct SyncFlags {
   std::string base_url;
   bool wait = false;
   std::string timeout = "2m";
+  LogSyncFlags logs;
 };
 
 class Sync {
@@ -401,7 +410,38 @@ class Sync {
   std::set<std::tuple<int64_t, std::string, bool>> handed_over_;  // requests to the daemon
 };
 
+// The options that are only for logs.
+std::string OptionOfLogs(const LogSyncFlags& logs) {
+  if (!logs.include.empty()) return "--include";
+  if (!logs.exclude.empty()) return "--exclude";
+  if (logs.instead != imports::Target()) return "--as-project, --as-entity or --as-id";
+  if (logs.include_synced) return "--include-synced";
+  if (logs.dry_run) return "--dry-run";
+  return logs.live ? "--live" : "";
+}
+
+absl::Status RunLogsSync(const Globals& globals, const SyncFlags& flags) {
+  LogSyncFlags logs = flags.logs;
+  for (const std::string& word : flags.choice.runs) {
+    if (!IsLogPath(word)) return WrongUsage(absl::StrCat(word, " is not a path; name runs alone"));
+  }
+  if (!flags.choice.project.empty()) return WrongUsage("--project is for runs; use --as-project");
+  if (flags.wait) return WrongUsage("--wait is for runs; use --live");
+  logs.paths = flags.choice.runs;
+  logs.to = flags.to;
+  logs.base_url = flags.base_url;
+  absl::ParseDuration(flags.timeout, &logs.timeout);  // cannot fail: the flag's check accepted it
+  return SyncLogs(globals, logs);
+}
+
 absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
+  const std::vector<std::string>& words = flags.choice.runs;
+  if (flags.logs.all || std::any_of(words.begin(), words.end(), IsLogPath)) {
+    return RunLogsSync(globals, flags);
+  }
+  if (const std::string option = OptionOfLogs(flags.logs); !option.empty()) {
+    return WrongUsage(absl::StrCat(option, " needs PATH or --all"));
+  }
   if (!flags.base_url.empty() && flags.choice.runs.empty()) {
     return WrongUsage("--base-url needs RUN");
   }
@@ -414,7 +454,11 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
 
 void AddSync(Program& program) {
   auto [options, flags] = program.Add("sync", "deliver all waiting rows", kSyncFooter, RunSync);
-  options.Add("RUN", &flags.choice.runs, query::kRunHelp);
+  options.Add(
+      "RUN", &flags.choice.runs,
+      "id or name of a run, or latest; or PATH: a .wandb log, a run directory, or a directory "
+      "of them",
+      {.type = "RUN|PATH"});
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
   options.Add("--to", &flags.to, "also deliver to this tracker",
               {.one_of = deliver::DestinationKinds()});
@@ -426,6 +470,22 @@ void AddSync(Program& program) {
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});
   options.Add("--timeout", &flags.timeout, "give up after this time without progress; default 2m",
               {.type = "DURATION", .check = CheckDuration});
+  LogSyncFlags& logs = flags.logs;
+  options.Add("--all", &logs.all,
+              "the run directories in ./wandb and ./.wandb, or those of $WANDB_DIR");
+  options.Add("--include", &logs.include, "only run directories with such a name; may be repeated",
+              {.type = "GLOB"});
+  options.Add("--exclude", &logs.exclude, "not those with such a name; may be repeated",
+              {.type = "GLOB"});
+  options.Add("--as-project", &logs.instead.project, "another project than the log's",
+              {.type = "NAME"});
+  options.Add("--as-entity", &logs.instead.entity, "another entity", {.type = "NAME"});
+  options.Add("--as-id", &logs.instead.run_id, "another id, for one run", {.type = "ID"});
+  options.Add("--include-synced", &logs.include_synced, "also logs that were synced before");
+  options.Add("--dry-run", &logs.dry_run, "only print what would be sent");
+  options.Add("--live", &logs.live, "follow logs until their programs have ended");
+  options.Add("--parallel", &logs.parallel, "the number of runs at a time; default 5",
+              {.check = CheckPositive});
 }
 
 }  // namespace ranklog::cli

@@ -165,6 +165,8 @@ class Store {
   //                        are not aggregated. The stream may have joined since the caller looked
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
+  // Changes the name of a run.
+  absl::Status Rename(int64_t run, absl::string_view name);
   // Prepends `why` to the reason of a run that failed or crashed and ended at `ended_us`. Does
   // nothing if the run has continued since then, or was removed.
   absl::Status AddReason(int64_t run, int64_t ended_us, absl::string_view why);

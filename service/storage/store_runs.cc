@@ -77,6 +77,10 @@ absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_co
       {run, static_cast<int64_t>(state), exit_code, reason, now_us});
 }
 
+absl::Status Store::Rename(int64_t run, absl::string_view name) {
+  return WriteOne("UPDATE run SET name = ?2 WHERE id = ?1", run, {run, name});
+}
+
 absl::Status Store::AddReason(int64_t run, int64_t ended_us, absl::string_view why) {
   return Write(
       "UPDATE run SET reason = ?3 || iif(reason = '', '', '; ' || reason) "

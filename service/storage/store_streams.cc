@@ -100,7 +100,7 @@ absl::StatusOr<uint64_t> Store::AppendItems(int64_t stream, absl::Span<const mod
     if (fresh.empty() || !fresh.back().Absorb(placed)) fresh.push_back(std::move(placed));
   }
   for (model::Item& item : fresh) {
-    if (item.kind == model::Item::Kind::kConsole) ++console;
+    if (item.kind == model::Item::Kind::kConsole) console += item.count;
     RETURN_IF_ERROR(item.kind == model::Item::Kind::kConsole
                         ? AppendConsole(run, stream, item)
                         : AppendItem(run, stream, std::move(item)));

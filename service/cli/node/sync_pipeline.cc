@@ -71,16 +71,19 @@ void LogToStderr() {
   spdlog::set_level(spdlog::level::err);
 }
 
-absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir) {
+absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(
+    const std::string& state_dir, const std::string& credentials_dir) {
   LogToStderr();
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
   pipeline::CountCrashedDeliveries(state_dir, *store);
-  return std::unique_ptr<SyncPipeline>(new SyncPipeline(state_dir, std::move(store)));
+  return std::unique_ptr<SyncPipeline>(new SyncPipeline(
+      state_dir, credentials_dir.empty() ? state_dir : credentials_dir, std::move(store)));
 }
 
-SyncPipeline::SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store)
+SyncPipeline::SyncPipeline(std::string state_dir, const std::string& credentials_dir,
+                           std::unique_ptr<storage::Store> store)
     : state_dir_(std::move(state_dir)),
-      credentials_(deliver::CredentialStore::Options::FromEnvironment(state_dir_)),
+      credentials_(deliver::CredentialStore::Options::FromEnvironment(credentials_dir)),
       unused_(std::move(store)) {}
 
 // Writes of the aggregate loop call the delivery loop, and the store loop answers both. So the
@@ -94,7 +97,7 @@ SyncPipeline::~SyncPipeline() {
 }
 
 absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) {
-  return Write([&](storage::Store& store) {
+  return WriteNow([&](storage::Store& store) {
     return store.AddDelivery(run, absl::string_view(kind.data(), kind.size()));
   });
 }
@@ -103,7 +106,7 @@ absl::Status SyncPipeline::SetAddress(const std::vector<model::Run>& runs,
                                       const deliver::Destination& destination,
                                       const std::string& url) {
   ASSIGN_OR_RETURN(const std::string checked, destination.CheckUrl(url));
-  return Write([&](storage::Store& store) {
+  return WriteNow([&](storage::Store& store) {
     for (const model::Run& run : runs) {
       if (destination.ServerOf(run.settings).value_or("") == checked) continue;
       const absl::Status set =
@@ -120,12 +123,19 @@ absl::Status SyncPipeline::SetAddress(const std::vector<model::Run>& runs,
 }
 
 absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {
-  return Write([&](storage::Store& store) {
+  return WriteNow([&](storage::Store& store) {
     return store.TryAgain(run, absl::string_view(kind.data(), kind.size()));
   });
 }
 
-absl::Status SyncPipeline::Write(const std::function<absl::Status(storage::Store&)>& write) {
+absl::Status SyncPipeline::Write(int64_t run, std::function<absl::Status(storage::Store&)> write) {
+  if (store_ == nullptr) return WriteNow(write);
+  RETURN_IF_ERROR(store_->SubmitAndWait(std::move(write)));
+  aggregate_->Notify(run);
+  return absl::OkStatus();
+}
+
+absl::Status SyncPipeline::WriteNow(const std::function<absl::Status(storage::Store&)>& write) {
   RETURN_IF_ERROR(unused_->Begin());
   absl::Status status = write(*unused_);
   if (status.ok()) status = unused_->Commit();

@@ -41,9 +41,16 @@ void LogToStderr();
 // hold the lock of the state directory during that time.
 class SyncPipeline {
  public:
-  // Opens the store without starting anything. The errors are those of storage::Store::Open.
-  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir);
+  // Opens the store without starting anything. Keys are also read from `credentials_dir`; empty:
+  // from `state_dir`. The errors are those of storage::Store::Open.
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(
+      const std::string& state_dir, const std::string& credentials_dir = "");
   ~SyncPipeline();
+
+  // Writes in a transaction, and waits for the commit. After Start(), aggregates the new rows of `run`
+  // at once; a write that failed is retried while the disk is full.
+  //   kResourceExhausted  the disk is full; only before Start()
+  absl::Status Write(int64_t run, std::function<absl::Status(storage::Store&)> write);
 
   // Adds a destination to a run. The write is not retried. Call it before Start().
   //   kResourceExhausted  the disk is full
@@ -69,8 +76,9 @@ class SyncPipeline {
   std::string StoreError() const;
 
  private:
-  absl::Status Write(const std::function<absl::Status(storage::Store&)>& write);
-  SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store);
+  absl::Status WriteNow(const std::function<absl::Status(storage::Store&)>& write);
+  SyncPipeline(std::string state_dir, const std::string& credentials_dir,
+               std::unique_ptr<storage::Store> store);
 
   const std::string state_dir_;
   deliver::CredentialStore credentials_;

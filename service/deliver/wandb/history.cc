@@ -11,6 +11,15 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr absl::string_view kOwnKeys[] = {"_step", "_runtime"};
+// Imported rows have their `_runtime`.
+absl::Span<const absl::string_view> OwnKeys(bool imported) {
+  return absl::MakeConstSpan(kOwnKeys).first(imported ? 1 : 2);
+}
+
+const aggregate::MetricTable* NoDefinitions() {
+  static const auto* const none = new aggregate::MetricTable;
+  return none;
+}
 
 // Appends `key:value,` with the quotes of the key and of a string value escaped for the string
 // around the line. Returns the number of bytes without that escaping.
@@ -69,11 +78,13 @@ absl::string_view HistoryLines::Of(uint64_t row, uint64_t rows) const {
   return absl::string_view(content).substr(begin, ends[row - first + rows - 1] - begin);
 }
 
-History::History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes)
+History::History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes,
+                 bool imported)
     : clock_(std::move(clock)),
       max_line_bytes_(max_line_bytes),
-      sync_(table),
-      sync_at_mark_(table),
+      imported_(imported),
+      sync_(imported ? NoDefinitions() : table),
+      sync_at_mark_(*sync_),
       summary_(table) {}
 
 void History::SetFirstStep(int64_t step) {
@@ -185,10 +196,8 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
   if (!bare) {
     bytes += FormatOf(block.shape, keys).Append(block.values.data() + row * keys.size(), out);
     ForEachText(block, row, [&](const model::Text& text) {
-      if (std::find(std::begin(kOwnKeys), std::end(kOwnKeys), absl::string_view(text.key)) !=
-          std::end(kOwnKeys)) {
-        return;
-      }
+      const auto own = OwnKeys(imported_);
+      if (std::find(own.begin(), own.end(), absl::string_view(text.key)) != own.end()) return;
       if (text.json) {
         bytes += AppendMember(text.key, text.value, out);
         return;
@@ -206,16 +215,20 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
   }
   // Our own members need escaping only for the quotes of their names.
   const size_t begin = out->size();
-  size_t names = 2;  // each name has two quotes
+  size_t names = 1;  // each name has two quotes
   if (bare || !HasKey(keys, block, row, "_timestamp")) {
     *out += "\\\"_timestamp\\\":";
     AppendSeconds(block.times_us[row], out);
     *out += ',';
     ++names;
   }
-  *out += "\\\"_runtime\\\":";
-  AppendSeconds(clock_.RuntimeUs(block.times_us[row]), out);
-  *out += ",\\\"_step\\\":";
+  if (bare || !imported_ || !HasKey(keys, block, row, "_runtime")) {
+    *out += "\\\"_runtime\\\":";
+    AppendSeconds(clock_.RuntimeUs(block.times_us[row]), out);
+    *out += ',';
+    ++names;
+  }
+  *out += "\\\"_step\\\":";
   AppendInteger(step, out);
   bytes += out->size() - begin - 2 * names;
   *out += "}\"";
@@ -225,7 +238,7 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
 const RowFormat& History::FormatOf(uint32_t shape, const std::vector<std::string>& keys) {
   const auto it = formats_.find(shape);
   if (it != formats_.end()) return it->second;
-  return formats_.emplace(shape, RowFormat(keys, kOwnKeys)).first->second;
+  return formats_.emplace(shape, RowFormat(keys, OwnKeys(imported_))).first->second;
 }
 
 model::Batch Slice(const model::Batch& batch, uint64_t first, uint64_t last) {

@@ -54,8 +54,10 @@ struct HistoryLines {
 // its line exceeds the server's limit or the server refused it.
 class History {
  public:
-  // `table` must outlive this object.
-  History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes);
+  // `table` must outlive this object. `imported`: as in model::RunSettings; the rows keep their
+  // `_runtime`, and no step metric is added.
+  History(const aggregate::MetricTable* table, RunClock clock, size_t max_line_bytes,
+          bool imported = false);
 
   // Call it when the run has another attempt, before one of its rows is taken.
   void SetClock(RunClock clock) { clock_ = std::move(clock); }
@@ -102,6 +104,7 @@ class History {
 
   RunClock clock_;
   const size_t max_line_bytes_;
+  const bool imported_;
   uint64_t next_ = 0;
   uint64_t mark_ = 0;
   uint64_t summarized_ = 0;      // rows below this one are in the summary

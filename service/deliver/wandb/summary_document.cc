@@ -37,10 +37,15 @@ std::string SummaryDocument(const model::Run& run, const RunClock& clock, model:
       runtime_us = clock.RuntimeUs(static_cast<int64_t>(time_us));
     }
   }
-  summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
+  const bool imported = run.settings.imported;
+  if (!imported || !summary.contains("_runtime")) {
+    summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
+  }
   if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
     summary["_wandb"] = model::Json::object();
-  summary["_wandb"]["runtime"] = runtime_us / 1000000;
+  if (!imported || !summary["_wandb"].contains("runtime")) {
+    summary["_wandb"]["runtime"] = runtime_us / 1000000;
+  }
   std::string text = ToJsonText(summary);
   if (text.size() <= max_bytes) return text;
   // A summary without its longest members is better than no summary.

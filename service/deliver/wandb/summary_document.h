@@ -15,7 +15,7 @@ namespace ranklog::deliver::wandb {
 // that it lacks, `_runtime`, `_wandb`, `ranklog/rows_lost` if `lost_rows` is not zero, and
 // `ranklog/end` if the run's end has a reason. `before` is the summary of other programs that have
 // written to the run. `lost_rows` counts the rows that the run's ranks logged but that are not among
-// the run's lines, for any reason. If the text would exceed `max_bytes`, its longest members become
+// the run's lines, for any reason. An imported run keeps its own `_runtime` and `_wandb.runtime`. If the text would exceed `max_bytes`, its longest members become
 // null.
 std::string SummaryDocument(const model::Run& run, const RunClock& clock, model::Json summary,
                             const model::Json& before, uint64_t lost_rows, size_t max_bytes);

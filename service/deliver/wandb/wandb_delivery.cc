@@ -34,7 +34,7 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, const Del
                       std::move(run), std::move(delivery), parts, options.backoff),
       cursor_(CursorFrom(delivery_.cursor)),
       options_(std::move(options)),
-      history_(&table_, Clock(), options_.max_line_bytes),
+      history_(&table_, Clock(), options_.max_line_bytes, run_.settings.imported),
       post_bytes_(options_.max_post_bytes),
       breakers_of_all_(parts.breakers),
       content_dir_(parts.content_dir) {

@@ -276,10 +276,12 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
 }
 
 // Whether this store continues the run of other stores. True if this store has sent no row, its
-// starts continue an existing run, and its first row is newer than the server's rows.
+// starts continue an existing run, and its first row is newer than the server's rows. An imported
+// run may have been sent from its log by another program, so its rows may be those of the server.
 absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) const {
   if (has_sent() || cursor_.cut_rows > 0 || run_.rows == 0) return false;
   if (!standing_->newest_us.has_value()) return false;
+  if (run_.settings.imported) return true;
   ASSIGN_OR_RETURN(const int64_t first_us, TimeOfRow(reader, 0));
   if (first_us <= *standing_->newest_us + kSameTimeUs) return false;
   const std::string& resume = run_.settings.resume;

@@ -86,6 +86,7 @@ TEST(DocumentsTest, ContainEverySetting) {
   settings.no_metadata = true;
   settings.no_system_metrics = true;
   settings.name_pattern = "global_rank_{rank}";
+  settings.imported = true;
   ASSERT_OK_AND_ASSIGN(const model::RunSettings decoded, DecodeSettings(EncodeSettings(settings)));
   EXPECT_EQ(decoded, settings);
 

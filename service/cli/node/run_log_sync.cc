@@ -1,0 +1,221 @@
+#include "service/cli/node/run_log_sync.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/base/status_macros.h"
+#include "service/base/unique_fd.h"
+#include "service/storage/staged_files.h"
+#include "service/storage/store_file.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr size_t kPartBytes = 4 << 20;  // of a log, in one transaction
+constexpr size_t kIdInName = 64;
+
+// Readable, and different for different runs: "gpt-abc123-1f00a7c2e4b9d310".
+std::string StateNameOf(const RunLogSync::Options& options) {
+  const imports::Target& target = options.target;
+  std::string whole = absl::StrCat(target.entity, "\n", target.project, "\n", target.run_id);
+  for (const auto& [kind, settings] : options.destination_settings) {
+    const deliver::Destination* const destination = deliver::FindDestination(kind);
+    if (destination == nullptr) continue;
+    const auto url = settings.find(destination->words().url_setting);
+    if (url != settings.end()) absl::StrAppend(&whole, "\n", kind, " ", url->second);
+  }
+  std::string name = target.run_id.substr(0, kIdInName);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '_';
+  }
+  return absl::StrCat("run-", name, "-", absl::Hex(imports::StableHash(whole), absl::kZeroPad16));
+}
+
+bool IsComplete(const query::RunReport& report, const std::string& kind) {
+  for (const query::DestinationReport& destination : report.destinations) {
+    if (destination.kind == kind) return destination.complete;
+  }
+  return false;
+}
+
+}  // namespace
+
+RunLogSync::RunLogSync(const std::string& root, std::vector<imports::RunLog> logs, Options options)
+    : logs_(std::move(logs)),
+      options_(std::move(options)),
+      state_dir_(absl::StrCat(root, "/", StateNameOf(options_))) {}
+
+uint64_t RunLogSync::bytes() const {
+  uint64_t bytes = 0;
+  for (const imports::RunLog& log : logs_) bytes += log.bytes;
+  return bytes;
+}
+
+bool RunLogSync::IsKnown() const {
+  return access(absl::StrCat(state_dir_, "/", storage::kStoreFile).c_str(), F_OK) == 0;
+}
+
+absl::Status RunLogSync::Start(const std::function<void(uint64_t)>& on_progress) {
+  absl::StatusOr<storage::StateLock> lock = storage::StateLock::Acquire(state_dir_);
+  if (absl::IsAlreadyExists(lock.status())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("process ", storage::StateLock::Holder(state_dir_), " syncs this run now"));
+  }
+  RETURN_IF_ERROR(lock.status());
+  lock_ = std::make_unique<storage::StateLock>(*std::move(lock));
+  ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, options_.credentials_dir));
+  ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(state_dir_));
+  uint64_t done = 0;
+  for (const imports::RunLog& log : logs_) {
+    RETURN_IF_ERROR(BeginPart(log));
+    Part& part = parts_.back();
+    RETURN_IF_ERROR(ReadPart(part, [&](uint64_t bytes) { on_progress(done + bytes); }));
+    const bool follow = options_.live && &log == &logs_.back();
+    if (!part.ended && !(follow && !part.import->findings().has_exit)) {
+      RETURN_IF_ERROR(EndPart(part));
+    }
+    done += log.bytes;
+  }
+  RETURN_IF_ERROR(ReadReport());
+  moved_at_ = SteadyNow();
+  if (IsComplete(report_, options_.kind) && !query::IsOpen(report_, report_.destinations.front())) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(pipeline_->CheckCredentials(report_.run, options_.kind));
+  RETURN_IF_ERROR(pipeline_->TryAgain(run_, options_.kind));
+  return pipeline_->Start({run_});
+}
+
+absl::Status RunLogSync::BeginPart(const imports::RunLog& log) {
+  Part& part = parts_.emplace_back();
+  ASSIGN_OR_RETURN(part.import, imports::LogImport::Open(
+                                    log, {.target = options_.target,
+                                          .kind = options_.kind,
+                                          .destination_settings = options_.destination_settings}));
+  imports::LogImport& import = *part.import;
+  RETURN_IF_ERROR(import.CheckOrder(*reader_));
+  RETURN_IF_ERROR(
+      pipeline_->Write(run_, [&](storage::Store& store) { return import.Begin(store); }));
+  run_ = import.run();
+  part.ended = import.IsImported();
+  return import.Prepare(*reader_);
+}
+
+absl::Status RunLogSync::ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress) {
+  imports::LogImport& import = *part.import;
+  while (!part.ended) {
+    ASSIGN_OR_RETURN(const bool any, import.Read(kPartBytes));
+    if (!any) return absl::OkStatus();
+    RETURN_IF_ERROR(
+        pipeline_->Write(run_, [&](storage::Store& store) { return import.Apply(store); }));
+    import.Clear();
+    on_progress(import.offset());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunLogSync::EndPart(Part& part) {
+  part.ended = true;
+  return pipeline_->Write(run_, [&](storage::Store& store) { return part.import->End(store); });
+}
+
+absl::StatusOr<bool> RunLogSync::Poll() {
+  Part& last = parts_.back();
+  if (!last.ended) {
+    RETURN_IF_ERROR(ReadPart(last, [](uint64_t) {}));
+    if (last.import->findings().has_exit) RETURN_IF_ERROR(EndPart(last));
+  }
+  RETURN_IF_ERROR(ReadReport());
+  std::vector<uint64_t> figures = {last.import->offset(), report_.run.rows};
+  bool open = !last.ended || report_.run.state == model::RunState::kRunning;
+  for (const query::DestinationReport& destination : report_.destinations) {
+    open |= query::IsOpen(report_, destination) && !destination.set_apart;
+    figures.insert(figures.end(),
+                   {destination.delivered_rows, destination.refused_rows, destination.pending_items,
+                    destination.pending_file_bytes, uint64_t{destination.complete}});
+  }
+  if (!open) return true;
+  if (figures != moved_ || !last.ended) {
+    moved_ = std::move(figures);
+    moved_at_ = SteadyNow();
+  }
+  return SteadyNow() - moved_at_ > options_.timeout;
+}
+
+absl::Status RunLogSync::ReadReport() {
+  ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(run_));
+  ASSIGN_OR_RETURN(report_, query::ReportRun(*reader_, run));
+  return absl::OkStatus();
+}
+
+double RunLogSync::Progress() const {
+  if (!HasReport() || report_.run.rows == 0) return 0;
+  uint64_t done = 0;
+  uint64_t total = 0;
+  for (const query::DestinationReport& destination : report_.destinations) {
+    done += report_.run.rows - destination.pending_rows;
+    total += report_.run.rows;
+  }
+  return total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
+}
+
+bool RunLogSync::AllArrived() const {
+  for (const query::DestinationReport& destination : report_.destinations) {
+    if (!destination.complete || destination.refused_rows > 0) return false;
+    if (query::IsOpen(report_, destination)) return false;
+  }
+  return !report_.destinations.empty() && report_.run.state != model::RunState::kRunning;
+}
+
+absl::Status RunLogSync::End(std::vector<std::string>* notes) {
+  pipeline_.reset();
+  if (reader_ != nullptr && run_ != 0) {
+    RETURN_IF_ERROR(ReadReport());
+    // Otherwise the files wait for a sync that never comes.
+    storage::RemoveUnneededFiles(storage::ContentDirOf(state_dir_), *reader_, absl::Now())
+        .IgnoreError();  // they only take space
+  }
+  lock_.reset();
+  const bool arrived = HasReport() && AllArrived();
+  bool damaged = false;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const imports::LogImport::Findings& findings = parts_[i].import->findings();
+    for (const auto& [type, count] : findings.left_out) {
+      notes->push_back(absl::StrCat(Counted(count, "record"), " of ", type, " left out"));
+    }
+    if (findings.not_json > 0) {
+      notes->push_back(absl::StrCat(Counted(findings.not_json, "value"), " left out: not JSON"));
+    }
+    if (!findings.damage.empty()) {
+      notes->push_back(absl::StrCat(findings.damage, "; what comes before was taken"));
+      damaged = true;
+    } else if (arrived) {
+      Mark(logs_[i], notes);
+    }
+  }
+  if (!arrived) return absl::UnavailableError("not everything has arrived; run it again to go on");
+  if (damaged) return absl::DataLossError("a log could not be read to its end");
+  return absl::OkStatus();
+}
+
+// As the official client does.
+void RunLogSync::Mark(const imports::RunLog& log, std::vector<std::string>* notes) const {
+  const UniqueFd marker(open(log.marker().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!marker.valid()) {
+    notes->push_back(absl::StrCat("cannot create ", Printable(log.marker()), ": ", strerror(errno),
+                                  "; the next sync looks at it again"));
+  }
+}
+
+}  // namespace ranklog::cli

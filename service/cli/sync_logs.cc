@@ -1,0 +1,323 @@
+#include "service/cli/sync_logs.h"
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/environment.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/base/shell_word.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command_line.h"
+#include "service/cli/node/run_log_sync.h"
+#include "service/cli/output/progress_bar.h"
+#include "service/cli/output/table.h"
+#include "service/deliver/destination.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kLogPoll = absl::Milliseconds(50);
+constexpr char kImported[] = "/imported";  // below the state directory
+// The part of the work that an import is; the delivery is the rest.
+constexpr double kImportShare = 0.3;
+
+volatile sig_atomic_t sync_interrupted = 0;
+
+std::string NameOfTarget(const imports::Target& target) {
+  return Printable(absl::StrCat(target.project, ":", target.run_id));
+}
+
+bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
+  return std::any_of(globs.begin(), globs.end(), [&name](const std::string& glob) {
+    return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+// The directories in which the official client keeps its runs.
+std::vector<std::string> UsualRunDirs() {
+  std::string root = EnvironmentVariable("WANDB_DIR");
+  if (root.empty()) root = ".";
+  std::vector<std::string> dirs;
+  for (const char* const name : {"/wandb", "/.wandb"}) {
+    std::error_code error;
+    if (std::filesystem::is_directory(root + name, error)) dirs.push_back(root + name);
+  }
+  return dirs;
+}
+
+// A run with its result.
+struct LogJob {
+  std::unique_ptr<RunLogSync> sync;
+  absl::Status status;
+  std::vector<std::string> notes{};
+  bool skipped = false;  // it was synced before
+};
+
+class LogsSync {
+ public:
+  LogsSync(std::string root, std::string credentials_dir, const LogSyncFlags& flags)
+      : root_(std::move(root)), credentials_dir_(std::move(credentials_dir)), flags_(flags) {}
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths());
+    RETURN_IF_ERROR(Find(paths));
+    RETURN_IF_ERROR(CheckIds());
+    if (!flags_.dry_run) Work();
+    return Conclude();
+  }
+
+ private:
+  absl::StatusOr<std::vector<std::string>> Paths() const {
+    std::vector<std::string> paths = flags_.paths;
+    if (!flags_.all) return paths;
+    const std::vector<std::string> usual = UsualRunDirs();
+    if (usual.empty()) {
+      return absl::NotFoundError(
+          "there is no directory wandb or .wandb here; give its path, or set WANDB_DIR");
+    }
+    paths.insert(paths.end(), usual.begin(), usual.end());
+    return paths;
+  }
+
+  // Reads the beginnings of the logs, and makes a job of each run.
+  absl::Status Find(const std::vector<std::string>& paths) {
+    std::map<imports::Target, std::vector<imports::RunLog>> runs;
+    std::set<std::string> seen;
+    for (const std::string& path : paths) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> logs, imports::FindLogs(path));
+      for (const std::string& file : logs) {
+        std::error_code error;
+        if (!seen.insert(std::filesystem::canonical(file, error).string()).second) continue;
+        const std::string name =
+            std::filesystem::canonical(file, error).parent_path().filename().string();
+        if (!flags_.include.empty() && !MatchesAny(name, flags_.include)) continue;
+        if (MatchesAny(name, flags_.exclude)) continue;
+        absl::StatusOr<imports::RunLog> log = imports::ReadRunLog(file);
+        if (!log.ok()) {
+          unreadable_.emplace_back(name, log.status());
+          continue;
+        }
+        runs[imports::TargetOf(*log, flags_.instead)].push_back(*std::move(log));
+      }
+    }
+    for (auto& [target, logs] : runs) {
+      std::sort(logs.begin(), logs.end(),
+                [](const auto& a, const auto& b) { return a.started_us < b.started_us; });
+      AddJob(target, std::move(logs));
+    }
+    return absl::OkStatus();
+  }
+
+  void AddJob(const imports::Target& target, std::vector<imports::RunLog> logs) {
+    const deliver::Destination& destination =
+        flags_.to.empty() ? deliver::UsualDestination() : *deliver::FindDestination(flags_.to);
+    RunLogSync::Options options{.target = target,
+                                .kind = destination.kind(),
+                                .credentials_dir = credentials_dir_,
+                                .live = flags_.live,
+                                .timeout = flags_.timeout};
+    std::string url = flags_.base_url;
+    const std::string& setting = destination.words().url_setting;
+    if (url.empty()) url = EnvironmentVariable(destination.VariableOf(setting).c_str());
+    std::vector<std::string> mistakes;
+    if (!url.empty()) {
+      options.destination_settings[destination.kind()] =
+          destination.SettingsOf({{setting, url}}, &mistakes);
+    }
+    const bool synced = std::all_of(logs.begin(), logs.end(),
+                                    [](const imports::RunLog& log) { return log.IsSynced(); });
+    LogJob& job = jobs_.emplace_back();
+    job.sync = std::make_unique<RunLogSync>(root_, std::move(logs), std::move(options));
+    job.skipped = synced && !flags_.include_synced;
+    if (!mistakes.empty()) job.status = absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
+    const bool elsewhere = flags_.instead != imports::Target();
+    if (synced && !job.skipped && !job.sync->IsKnown() && !elsewhere) {
+      job.status = absl::FailedPreconditionError(
+          "another program synced it, so what it has sent is not known here, and would be sent "
+          "again; "
+          "remove the file *.wandb.synced to do that");
+    }
+  }
+
+  // Several runs under one id would become one.
+  absl::Status CheckIds() const {
+    if (flags_.instead.run_id.empty()) return absl::OkStatus();
+    std::set<std::string> ids;
+    for (const LogJob& job : jobs_) {
+      for (const imports::RunLog& log : job.sync->logs()) ids.insert(log.run.run_id());
+    }
+    if (ids.size() <= 1) return absl::OkStatus();
+    return WrongUsage(absl::StrCat("--as-id is for one run, but there are ", ids.size()));
+  }
+
+  void Work() {
+    ProgressBar progress("sync", /*lines=*/true);
+    std::list<LogJob*> active;
+    for (LogJob& job : jobs_) {
+      if (job.skipped || !job.status.ok()) continue;
+      while (active.size() >= flags_.parallel) Look(&active, &progress);
+      if (sync_interrupted != 0) return;
+      job.status = job.sync->Start([&](uint64_t bytes) {
+        importing_bytes_ = static_cast<double>(bytes);
+        Show(active, &progress);
+      });
+      importing_bytes_ = 0;
+      if (job.status.ok()) {
+        active.push_back(&job);
+      } else {
+        End(&job);
+      }
+    }
+    while (!active.empty()) Look(&active, &progress);
+  }
+
+  void Look(std::list<LogJob*>* active, ProgressBar* progress) {
+    for (auto job = active->begin(); job != active->end();) {
+      const absl::StatusOr<bool> over = (*job)->sync->Poll();
+      if (over.ok() && !*over && sync_interrupted == 0) {
+        ++job;
+        continue;
+      }
+      (*job)->status = over.status();
+      End(*job);
+      job = active->erase(job);
+    }
+    Show(*active, progress);
+    if (!active->empty()) absl::SleepFor(kLogPoll);
+  }
+
+  void End(LogJob* job) {
+    job->status.Update(job->sync->End(&job->notes));
+    done_bytes_ += static_cast<double>(job->sync->bytes());
+    if (job->sync->HasReport()) done_rows_ += job->sync->report().run.rows;
+  }
+
+  void Show(const std::list<LogJob*>& active, ProgressBar* progress) {
+    double done = done_bytes_ + kImportShare * importing_bytes_;
+    uint64_t rows = done_rows_;
+    for (const LogJob* job : active) {
+      const double part = job->sync->Progress();
+      done += static_cast<double>(job->sync->bytes()) * (kImportShare + (1 - kImportShare) * part);
+      rows += static_cast<uint64_t>(part * static_cast<double>(job->sync->report().run.rows));
+    }
+    double all = 0;
+    for (const LogJob& job : jobs_) {
+      if (!job.skipped) all += static_cast<double>(job.sync->bytes());
+    }
+    const absl::Duration spent = SteadyNow() - began_;
+    const double seconds = std::max(absl::ToDoubleSeconds(spent), 1e-3);
+    std::string figures = absl::StrCat(
+        rows, " rows, ", static_cast<uint64_t>(static_cast<double>(rows) / seconds), "/s");
+    if (done > 0 && done < all) {
+      absl::StrAppend(&figures, ", ", DurationText(spent * ((all - done) / done)), " left");
+    }
+    progress->Update(static_cast<uint64_t>(done), static_cast<uint64_t>(std::max(all, 1.0)),
+                     figures);
+  }
+
+  std::string ResultOf(const LogJob& job) const {
+    if (job.skipped) return "already synced";
+    if (flags_.dry_run) {
+      if (!job.status.ok()) return std::string(job.status.message());
+      return job.sync->IsKnown() ? "would be continued" : "would be sent";
+    }
+    if (!job.status.ok()) return Printable(std::string(job.status.message()));
+    return "delivered";
+  }
+
+  absl::Status Conclude() const {
+    Table table({"DIRECTORY", "RUN", "STARTED", "SIZE", "ROWS", "RESULT"});
+    size_t failed = unreadable_.size();
+    for (const LogJob& job : jobs_) {
+      std::string rows;
+      if (job.sync->HasReport()) {
+        const query::RunReport& report = job.sync->report();
+        const query::DestinationReport& to = report.destinations.front();
+        rows = absl::StrCat(to.delivered_rows + to.replayed_rows, "/", report.run.rows);
+      }
+      for (const imports::RunLog& log : job.sync->logs()) {
+        table.AddRow({Printable(log.name), NameOfTarget(job.sync->target()),
+                      TimeText(log.started_us), BytesText(static_cast<int64_t>(log.bytes)), rows,
+                      job.status.ok() || job.skipped ? ResultOf(job) : "failed"});
+      }
+      if (!job.status.ok() && !job.skipped) ++failed;
+    }
+    for (const auto& [name, why] : unreadable_) {
+      table.AddRow({Printable(name), "", "", "", "", "cannot be read"});
+    }
+    RETURN_IF_ERROR(WriteOutput(table.ToString(Terminal::Of(STDOUT_FILENO))));
+    RETURN_IF_ERROR(FlushOutput());
+    for (const LogJob& job : jobs_) Explain(job);
+    for (const auto& [name, why] : unreadable_) {
+      std::cerr << Printable(name) << ": " << why.message() << "\n";
+    }
+    if (sync_interrupted != 0) {
+      return absl::CancelledError(
+          "interrupted before everything was delivered; the same command continues");
+    }
+    if (failed == 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(
+        failed, " of ", Counted(jobs_.size() + unreadable_.size(), "run"),
+        failed == 1 ? " is" : " are", flags_.dry_run ? " not readable" : " not delivered"));
+  }
+
+  void Explain(const LogJob& job) const {
+    const std::string name = NameOfTarget(job.sync->target());
+    for (const std::string& note : job.notes) std::cerr << name << ": " << Printable(note) << "\n";
+    if (job.status.ok() || job.skipped) return;
+    std::cerr << name << ": " << job.status.message() << "\n";
+    if (!job.sync->HasReport()) return;
+    for (const query::DestinationReport& to : job.sync->report().destinations) {
+      if (!to.last_error.empty()) std::cerr << name << ": " << Printable(to.last_error) << "\n";
+      if (to.refused_rows > 0) {
+        const Globals own{.state_dir = job.sync->state_dir(), .address = ""};
+        std::cerr << name << ": " << Counted(to.refused_rows, "row") << " refused; see `"
+                  << own.Command("dead latest") << "`\n";
+      }
+    }
+  }
+
+  const std::string root_;
+  const std::string credentials_dir_;
+  const LogSyncFlags& flags_;
+  const absl::Time began_ = SteadyNow();
+  std::vector<LogJob> jobs_;
+  std::vector<std::pair<std::string, absl::Status>> unreadable_;  // by the name of the directory
+  double done_bytes_ = 0;
+  double importing_bytes_ = 0;  // of the log that is being imported
+  uint64_t done_rows_ = 0;
+};
+
+}  // namespace
+
+bool IsLogPath(const std::string& word) {
+  std::error_code error;
+  return word.find('/') != std::string::npos || std::filesystem::exists(word, error);
+}
+
+absl::Status SyncLogs(const Globals& globals, const LogSyncFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
+  struct sigaction action {};
+  action.sa_handler = [](int) { sync_interrupted = 1; };
+  action.sa_flags = SA_RESETHAND;  // a second one ends the command at once
+  sigaction(SIGINT, &action, nullptr);
+  return LogsSync(state_dir + kImported, state_dir, flags).Run();
+}
+
+}  // namespace ranklog::cli

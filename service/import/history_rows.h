@@ -1,0 +1,82 @@
+// Makes rows of history records.
+
+#ifndef SERVICE_IMPORT_HISTORY_ROWS_H_
+#define SERVICE_IMPORT_HISTORY_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "service/import/json_values.h"
+#include "service/model/batch.h"
+#include "wandb/wandb_internal.pb.h"
+
+namespace ranklog::imports {
+
+// One record is one row. `_step` and `_timestamp` are its step and its time, to a microsecond. All
+// other values are kept as they are, `_runtime` included. Nested keys become objects. The step of a
+// row without `_step` is its place in the log.
+//
+// Not thread-safe.
+class HistoryRows {
+ public:
+  // Rows that follow the first `rows` of the stream. `shapes`: those of the stream, by id.
+  HistoryRows(uint64_t rows, const std::vector<std::vector<std::string>>& shapes,
+              int64_t started_us);
+
+  void Add(const wandb_internal::HistoryRecord& record);
+
+  uint64_t rows() const { return next_ - 1; }      // of the stream, so far
+  uint64_t not_json() const { return not_json_; }  // values that were left out
+  int64_t last_us() const { return last_us_; }
+
+  // What was added since the last Clear().
+  const std::vector<std::pair<uint32_t, std::vector<std::string>>>& shapes() const {
+    return new_shapes_;
+  }
+  const std::vector<model::Batch>& batches() const { return batches_; }
+  void Clear();
+
+ private:
+  struct Kind {
+    uint32_t shape = 0;
+    bool counted = false;
+    friend bool operator==(const Kind&, const Kind&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Kind& kind) {
+      return H::combine(std::move(hash), kind.shape, kind.counted);
+    }
+  };
+
+  void AddValue(absl::string_view key, absl::string_view json);
+  void AddNested();
+  uint32_t ShapeOfRow();
+  void DropRepeatedKeys();
+  model::Block& BlockOf(Kind kind);
+
+  uint64_t next_;
+  int64_t last_us_;
+  uint64_t not_json_ = 0;
+  absl::flat_hash_map<std::vector<std::string>, uint32_t> known_shapes_;
+  uint32_t next_shape_ = 1;
+  std::vector<std::pair<uint32_t, std::vector<std::string>>> new_shapes_;
+
+  std::vector<model::Batch> batches_;         // rows are added to the last one
+  absl::flat_hash_map<Kind, size_t> blocks_;  // of the last batch
+  size_t bytes_ = 0;                          // of the last batch
+
+  // The row.
+  std::vector<std::pair<absl::string_view, double>> numbers_;
+  std::vector<model::Text> texts_;
+  std::vector<const wandb_internal::HistoryItem*> nested_;
+  // Of an earlier row: most rows have the keys of the one before.
+  std::vector<std::string> last_keys_;
+  uint32_t last_shape_ = 0;
+};
+
+}  // namespace ranklog::imports
+
+#endif  // SERVICE_IMPORT_HISTORY_ROWS_H_

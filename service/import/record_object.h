@@ -1,0 +1,60 @@
+// The config or the summary of a run, as records set and remove parts of it.
+
+#ifndef SERVICE_IMPORT_RECORD_OBJECT_H_
+#define SERVICE_IMPORT_RECORD_OBJECT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "service/import/json_values.h"
+#include "service/model/item.h"
+
+namespace ranklog::imports {
+
+// Not thread-safe. Setting a flat value again costs a copy of its text: it is read when it is taken.
+class RecordObject {
+ public:
+  // `merges`: an object that is set keeps the members that were there (the config); otherwise it
+  // replaces them (the summary).
+  explicit RecordObject(bool merges) : merges_(merges) {}
+
+  // For a ConfigRecord or a SummaryRecord.
+  template <typename Record>
+  void Apply(const Record& record) {
+    for (const auto& item : record.update()) {
+      if (item.nested_key_size() <= 1) {
+        SetFlat(item.nested_key_size() == 1 ? item.nested_key(0) : item.key(), item.value_json());
+      } else {
+        SetNested(PathOf(item), item.value_json());
+      }
+    }
+    for (const auto& item : record.remove()) Remove(PathOf(item));
+  }
+
+  // The top-level members that were set or removed since the last call, with their whole values.
+  // Null: removed, or not JSON.
+  model::Json TakeChanged();
+
+ private:
+  struct Member {
+    std::string key;
+    std::string text{};  // if not empty, `value` must be read from it
+    model::Json value{};
+    bool changed = false;
+  };
+  Member& Find(absl::string_view key);
+  static void ReadText(Member* member);
+  void SetFlat(const std::string& key, const std::string& json);
+  void SetNested(const Path& path, const std::string& json);
+  void Remove(const Path& path);
+
+  const bool merges_;
+  std::vector<Member> members_;  // in the order in which they were first set
+  absl::flat_hash_map<std::string, size_t> index_;
+};
+
+}  // namespace ranklog::imports
+
+#endif  // SERVICE_IMPORT_RECORD_OBJECT_H_

@@ -1,0 +1,233 @@
+// `ranklog sync PATH` with the real program: logs of W&B's SDK are delivered once.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/service/import/log_builder.h"
+#include "tests/support/child_process.h"
+#include "tests/support/fake_wandb.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class SyncLogsTest : public ::testing::Test {
+ protected:
+  SyncLogsTest() {
+    options_.environment = {{"WANDB_BASE_URL", wandb_.url()},
+                            {"WANDB_API_KEY", std::string(40, 'a')},
+                            {"HOME", dir_.path()},
+                            {"RANKLOG_STATE_DIR", dir_.File("state")}};
+    options_.unset = {"RANKLOG_ADDRESS", "WANDB_DIR", "WANDB_MODE"};
+  }
+
+  Finished Sync(std::vector<std::string> args) const {
+    args.insert(args.begin(), {RANKLOG_CLI, "sync"});
+    return RunToEnd(args, options_);
+  }
+  LogBuilder Log(const std::string& id) const {
+    return {dir_.path() + "/wandb", "offline-run-20260102_030405-" + id, id};
+  }
+  static bool IsMarked(const LogBuilder& log) {
+    return std::filesystem::exists(log.path() + ".synced");
+  }
+
+  TempDir dir_;
+  FakeWandb wandb_;
+  ChildProcess::Options options_;
+};
+
+TEST_F(SyncLogsTest, DeliversRunAndMarksItsLog) {
+  LogBuilder log = Log("a");
+  log.Run({{"lr", "0.1"}}).Rows(0, 100).Summary({{"loss", "7"}, {"best", "1"}}).Exit(3);
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("gpt:a"), HasSubstr("100/100"), HasSubstr("delivered")));
+  const FakeWandb::Run run = wandb_.run("a");
+  ASSERT_THAT(run.history, SizeIs(100));
+  EXPECT_EQ(run.history[2],
+            R"({"loss":2.5,"_runtime":2.125,"_timestamp":1767322789.25,"_step":2})");
+  EXPECT_THAT(run.summary, AllOf(HasSubstr("\"loss\":7"), HasSubstr("\"best\":1")));
+  EXPECT_TRUE(run.complete);
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.config, AllOf(HasSubstr(R"("lr":{"value":0.1})"), Not(HasSubstr("world_size"))));
+  EXPECT_TRUE(IsMarked(log));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+}
+
+TEST_F(SyncLogsTest, SecondSyncSendsNothing) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 10).Exit();
+  ASSERT_EQ(Sync({log.dir()}).code, 0);
+  const size_t requests = wandb_.requests().size();
+  Finished again = Sync({log.dir()});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("already synced"));
+  again = Sync({log.dir(), "--include-synced"});
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_EQ(wandb_.requests().size(), requests);
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(10));
+}
+
+TEST_F(SyncLogsTest, LogThatOtherProgramSyncedIsRefused) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 10).Exit();
+  std::ofstream(log.path() + ".synced").close();
+  EXPECT_EQ(Sync({log.dir()}).code, 0);
+  const Finished refused = Sync({log.dir(), "--include-synced"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("another program synced it"));
+  EXPECT_EQ(Sync({log.dir(), "--include-synced", "--as-id", "b"}).code, 0);
+  EXPECT_THAT(wandb_.run("b").history, SizeIs(10));
+}
+
+TEST_F(SyncLogsTest, KilledSyncContinuesWithoutDoubling) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 30000).Exit();
+  // Killed while it waits for an answer: about the run, and to rows.
+  for (const bool with_rows : {false, true}) {
+    const auto posts = [&] { return wandb_.requests().size(); };
+    const size_t before = posts();
+    ChildProcess sync({RANKLOG_CLI, "sync", log.dir()}, options_);
+    if (with_rows) {
+      wandb_.Inject({.times = 1, .act = true, .delay = absl::Seconds(30)});
+      ASSERT_TRUE(WaitFor([&] { return !wandb_.run("a").history.empty(); }));
+    } else {
+      wandb_.Inject({.on = FakeWandb::Fault::On::kGraphql,
+                     .times = 1,
+                     .act = true,
+                     .delay = absl::Seconds(30)});
+      ASSERT_TRUE(WaitFor([&] { return posts() >= before + 1; }));
+    }
+    sync.Kill();
+    EXPECT_FALSE(IsMarked(log));
+  }
+  // An answer is lost, too.
+  wandb_.Inject({.times = 1, .code = FakeWandb::kCut, .act = true});
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(30000));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_TRUE(IsMarked(log));
+}
+
+TEST_F(SyncLogsTest, LostStoreDoublesNoRows) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 50).Exit();
+  ASSERT_EQ(Sync({log.dir()}).code, 0);
+  std::filesystem::remove_all(dir_.File("state"));
+  std::filesystem::remove(log.path() + ".synced");
+  const Finished again = Sync({log.dir()});
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(50));
+}
+
+TEST_F(SyncLogsTest, TornLogIsReportedAndRestSent) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 10).Torn();
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("could not be read to its end"), HasSubstr("run-a.wandb")));
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(10));
+  EXPECT_EQ(wandb_.run("a").exit_code, 1);
+  EXPECT_FALSE(IsMarked(log));
+}
+
+TEST_F(SyncLogsTest, PartsOfResumedRunAreJoinedInOrder) {
+  LogBuilder second(dir_.path() + "/wandb", "offline-run-1-a", "a");
+  second.Run({}, /*start=*/100).Rows(20, 30).Exit();
+  LogBuilder first(dir_.path() + "/wandb", "offline-run-2-a", "a");
+  first.Run().Rows(0, 20).Exit(1);
+  const Finished finished = Sync({dir_.path() + "/wandb"});
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  const FakeWandb::Run run = wandb_.run("a");
+  ASSERT_THAT(run.history, SizeIs(30));
+  EXPECT_THAT(run.history[29], HasSubstr("\"_step\":29"));
+  EXPECT_EQ(run.exit_code, 0);
+}
+
+TEST_F(SyncLogsTest, ChoosesByName) {
+  for (const char* const id : {"a", "b", "c"}) Log(id).Run().Rows(0, 5).Exit();
+  options_.environment["WANDB_DIR"] = dir_.path();
+  const Finished dry = Sync({"--all", "--dry-run"});
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_THAT(dry.output,
+              AllOf(HasSubstr("gpt:a"), HasSubstr("gpt:c"), HasSubstr("would be sent")));
+  EXPECT_THAT(wandb_.requests(), IsEmpty());
+  const Finished sync = Sync({"--all", "--exclude", "*-a", "--include", "*-[ab]"});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_THAT(wandb_.runs(), SizeIs(1));
+  EXPECT_THAT(wandb_.run("b").history, SizeIs(5));
+}
+
+TEST_F(SyncLogsTest, GoesToOtherPlace) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 5).Exit();
+  const Finished sync =
+      Sync({log.path(), "--as-project", "other", "--as-entity", "team", "--as-id", "x"});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_THAT(sync.output, HasSubstr("other:x"));
+  EXPECT_THAT(wandb_.run("x").history, SizeIs(5));
+}
+
+TEST_F(SyncLogsTest, FollowsLiveLogUntilItsExit) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 5);
+  ChildProcess sync({RANKLOG_CLI, "sync", "--live", log.dir()}, options_);
+  EXPECT_TRUE(WaitFor([&] { return wandb_.run("a").history.size() == 5; }));
+  log.Rows(5, 8);
+  EXPECT_TRUE(WaitFor([&] { return wandb_.run("a").history.size() == 8; }));
+  EXPECT_FALSE(wandb_.run("a").complete);
+  log.Exit();
+  EXPECT_EQ(sync.Wait(), 0) << sync.Output();
+  EXPECT_TRUE(wandb_.run("a").complete);
+  EXPECT_TRUE(IsMarked(log));
+}
+
+TEST_F(SyncLogsTest, InterruptedLiveSyncFails) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 5);
+  ChildProcess sync({RANKLOG_CLI, "sync", "--live", log.dir()}, options_);
+  EXPECT_TRUE(WaitFor([&] { return wandb_.run("a").history.size() == 5; }));
+  sync.Signal(SIGINT);
+  EXPECT_EQ(sync.Wait(), 1);
+  EXPECT_THAT(sync.Output(), HasSubstr("interrupted"));
+  EXPECT_FALSE(IsMarked(log));
+}
+
+TEST_F(SyncLogsTest, WrongUsageIsTold) {
+  EXPECT_EQ(Sync({"--dry-run"}).code, 2);
+  EXPECT_THAT(Sync({"--dry-run"}).output, HasSubstr("--dry-run needs PATH or --all"));
+  EXPECT_THAT(Sync({dir_.path() + "/absent"}).output, HasSubstr("there is no file or directory"));
+  Log("a").Run();
+  Log("b").Run();
+  EXPECT_EQ(Sync({dir_.path() + "/wandb", "--as-id", "x"}).code, 2);
+}
+
+TEST_F(SyncLogsTest, WithoutKeyTellsWhatToDo) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 5).Exit();
+  options_.environment.erase("WANDB_API_KEY");
+  options_.unset.push_back("WANDB_API_KEY");
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("WANDB_API_KEY"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,235 @@
+#include "service/import/log_import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/aggregate/run_config.h"
+#include "service/deliver/json_writer.h"
+#include "tests/service/import/log_builder.h"
+#include "tests/service/storage/store_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::imports {
+namespace {
+
+using ::ranklog::testing::LogBuilder;
+using ::ranklog::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class LogImportTest : public testing::StoreTest {
+ protected:
+  std::unique_ptr<LogImport> Open(const LogBuilder& log) {
+    const RunLog read = ReadRunLog(log.path()).value();
+    auto import = LogImport::Open(read, {.target = TargetOf(read, {}), .kind = "wandb"});
+    EXPECT_OK(import);
+    return *std::move(import);
+  }
+  void Begin(LogImport* import) {
+    EXPECT_OK(import->CheckOrder(*reader_));
+    Do([&] { EXPECT_OK(import->Begin(*store_)); });
+    EXPECT_OK(import->Prepare(*reader_));
+  }
+  // Reads parts of `bytes`, at most `parts` of them.
+  void Read(LogImport* import, size_t bytes = 1 << 20, int parts = 1 << 20) {
+    while (parts-- > 0 && import->Read(bytes).value()) {
+      Do([&] { EXPECT_OK(import->Apply(*store_)); });
+      import->Clear();
+    }
+  }
+  void End(LogImport* import) {
+    Do([&] { EXPECT_OK(import->End(*store_)); });
+  }
+  // All of it. Returns what was found.
+  LogImport::Findings Import(const LogBuilder& log, size_t bytes = 1 << 20) {
+    const std::unique_ptr<LogImport> import = Open(log);
+    Begin(import.get());
+    if (import->IsImported()) return {};
+    Read(import.get(), bytes);
+    End(import.get());
+    return import->findings();
+  }
+
+  model::Run TheRun() { return reader_->Runs().value().at(0); }
+  std::vector<model::Stream> Streams() { return reader_->Streams(TheRun().id).value(); }
+  std::vector<model::StoredItem> Items() { return reader_->Items(TheRun().id, 0).value(); }
+  std::string ConfigText() {
+    return deliver::ToJsonText(aggregate::RunConfig(TheRun(), Streams(), Items()));
+  }
+  std::string SummaryText() {
+    model::Json summary = model::Json::object();
+    for (const aggregate::SummaryValue& value : aggregate::SummaryValues(Streams(), Items())) {
+      summary[value.key] = value.value;
+    }
+    return deliver::ToJsonText(summary);
+  }
+  // The steps of the rows of the newest stream.
+  std::vector<int64_t> Steps() {
+    std::vector<int64_t> steps;
+    for (const model::Batch& batch : BatchesOf(Streams().back().id)) {
+      model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t) {
+        steps.push_back(block.steps[row]);
+      });
+    }
+    return steps;
+  }
+};
+
+TEST_F(LogImportTest, KeepsValuesOfRows) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Row(3, {{"loss", "0.5"},
+                    {"big", "9007199254740993"},
+                    {"text", "\"x y\""},
+                    {"list", "[1, 2]"},
+                    {"train>loss", "1"},
+                    {"train>more>acc", "NaN"}});
+  Import(log);
+  const std::vector<model::Batch> batches = BatchesOf(Streams()[0].id);
+  ASSERT_THAT(batches, SizeIs(1));
+  ASSERT_THAT(batches[0].blocks, SizeIs(1));
+  const model::Block& block = batches[0].blocks[0];
+  EXPECT_THAT(block.steps, ElementsAre(3));
+  EXPECT_THAT(block.times_us, ElementsAre((LogBuilder::kStart + 3) * 1000000 + 250000));
+  EXPECT_THAT(block.values, ElementsAre(0.5, 3.125));
+  EXPECT_THAT(reader_->Shapes(Streams()[0].id).value()[block.shape],
+              ElementsAre("loss", "_runtime"));
+  EXPECT_THAT(
+      block.texts,
+      ElementsAre(model::Text{0, "big", "9007199254740993", true},
+                  model::Text{0, "text", "x y", false}, model::Text{0, "list", "[1,2]", true},
+                  model::Text{0, "train", R"({"loss":1,"more":{"acc":NaN}})", true}));
+}
+
+TEST_F(LogImportTest, LastOfRepeatedKeysCounts) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Row(0, {{"a", "1"}, {"b", "2"}, {"a", "3"}});
+  Import(log);
+  EXPECT_THAT(BatchesOf(Streams()[0].id)[0].blocks[0].values, ElementsAre(2, 3, 0.125));
+}
+
+TEST_F(LogImportTest, ConfigAndSummaryAreThoseAtTheEnd) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run({{"lr", "0.1"}, {"opt", R"({"name": "adam"})"}, {"_wandb", "{}"}});
+  log.Summary({{"loss", "3"}}).Config({{"lr", "0.2"}, {"opt>beta", "0.9"}});
+  log.Summary({{"loss", "2"}, {"acc>max", "5"}, {"_wandb>runtime", "12"}}).Exit();
+  Import(log, /*bytes=*/1);
+  EXPECT_EQ(ConfigText(), R"({"lr":0.2,"opt":{"name":"adam","beta":0.9}})") << "no rank is added";
+  EXPECT_EQ(SummaryText(), R"({"loss":2,"acc":{"max":5},"_wandb":{"runtime":12}})");
+}
+
+TEST_F(LogImportTest, RunHasItsIdentityAndEnd) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Rows(0, 3);
+  wandb_internal::Record change;
+  change.mutable_run()->set_display_name("renamed");
+  change.mutable_run()->set_notes("why");
+  change.mutable_run()->add_tags("t");
+  log.Add(change).Exit(7);
+  Import(log);
+  const model::Run run = TheRun();
+  EXPECT_EQ(run.run_id, "a");
+  EXPECT_EQ(run.project, "gpt");
+  EXPECT_EQ(run.name, "renamed");
+  EXPECT_EQ(run.settings.entity, "fake-team");
+  EXPECT_EQ(run.settings.notes, "why");
+  EXPECT_THAT(run.settings.tags, ElementsAre("t"));
+  EXPECT_EQ(run.settings.host, "node-1");
+  EXPECT_EQ(run.settings.start_time_us, LogBuilder::kStart * 1000000);
+  EXPECT_TRUE(run.settings.imported);
+  const model::Stream stream = Streams()[0];
+  EXPECT_EQ(stream.state, model::StreamState::kFinished);
+  EXPECT_EQ(stream.exit_code, 7);
+  EXPECT_EQ(stream.ended_us, (LogBuilder::kStart + 2) * 1000000 + 250000);
+}
+
+TEST_F(LogImportTest, LogWithoutExitIsCrash) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Rows(0, 3).Torn();
+  const LogImport::Findings findings = Import(log);
+  EXPECT_TRUE(findings.torn);
+  EXPECT_THAT(findings.damage, HasSubstr("run-a.wandb"));
+  EXPECT_EQ(Streams()[0].state, model::StreamState::kCrashed);
+  EXPECT_EQ(Streams()[0].exit_code, 1);
+  EXPECT_THAT(Streams()[0].reason, HasSubstr("no exit"));
+  EXPECT_EQ(Streams()[0].durable_seq, 3);
+}
+
+TEST_F(LogImportTest, InterruptedImportContinues) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run({{"lr", "1"}, {"opt", R"({"a": 1})"}});
+  for (int step = 0; step < 50; ++step) {
+    log.Row(step, {{step % 2 == 0 ? "even" : "odd", "1"}})
+        .Summary({{"last", std::to_string(step)}});
+    if (step == 40) log.Config({{"opt>b", "2"}});
+  }
+  log.Exit();
+  for (const int parts : {1, 3, 2}) {
+    const std::unique_ptr<LogImport> import = Open(log);
+    Begin(import.get());
+    Read(import.get(), /*bytes=*/1000, parts);
+  }
+  EXPECT_LT(Streams()[0].durable_seq, 50);
+  Import(log);
+  std::vector<int64_t> all(50);
+  for (int step = 0; step < 50; ++step) all[step] = step;
+  EXPECT_EQ(Steps(), all);
+  EXPECT_EQ(ConfigText(), R"({"lr":1,"opt":{"a":1,"b":2}})");
+  EXPECT_EQ(SummaryText(), R"({"last":49})");
+  Import(log);
+  EXPECT_EQ(Steps(), all) << "a finished log is not imported again";
+  EXPECT_OK(reader_->Check());
+}
+
+TEST_F(LogImportTest, LogThatHasGrownContinues) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Rows(0, 3).Summary({{"x", "1"}});
+  Import(log);
+  log.Rows(3, 5).Summary({{"x", "2"}}).Exit();
+  Import(log);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(SummaryText(), R"({"x":2})");
+  EXPECT_EQ(Streams()[0].state, model::StreamState::kFinished);
+}
+
+TEST_F(LogImportTest, PartsOfResumedRunAreOneRun) {
+  LogBuilder first(dir_.path(), "offline-run-1", "a");
+  first.Run().Rows(0, 3);
+  LogBuilder second(dir_.path(), "offline-run-2", "a");
+  second.Run({}, /*start=*/100).Rows(3, 5).Exit();
+  Import(first);
+  Import(second);
+  EXPECT_THAT(reader_->Runs().value(), SizeIs(1));
+  ASSERT_THAT(Streams(), SizeIs(2));
+  EXPECT_EQ(Streams()[1].attempt, 2);
+}
+
+TEST_F(LogImportTest, EarlierPartMustNotComeLater) {
+  LogBuilder first(dir_.path(), "offline-run-1", "a");
+  first.Run().Rows(0, 3);
+  LogBuilder second(dir_.path(), "offline-run-2", "a");
+  second.Run({}, /*start=*/100).Rows(3, 5).Exit();
+  Import(second);
+  EXPECT_THAT(Open(first)->CheckOrder(*reader_), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(LogImportTest, NamesRecordsThatAreLeftOut) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  wandb_internal::Record other;
+  other.mutable_tbrecord()->set_log_dir("x");
+  wandb_internal::Record unknown;
+  unknown.GetReflection()->MutableUnknownFields(&unknown)->AddLengthDelimited(31)->assign("x");
+  log.Run().Add(other).Add(other).Add(unknown).Row(0, {{"a", "{"}}).Exit();
+  const LogImport::Findings findings = Import(log);
+  EXPECT_THAT(findings.left_out, ElementsAre(Pair("tbrecord", 2), Pair("type 31", 1)));
+  EXPECT_EQ(findings.not_json, 1);
+}
+
+}  // namespace
+}  // namespace ranklog::imports
