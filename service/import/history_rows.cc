@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/container/flat_hash_set.h"
 #include "service/deliver/json_writer.h"
 
 namespace ranklog::imports {
@@ -25,7 +24,11 @@ absl::string_view FlatKey(const HistoryItem& item) {
 HistoryRows::HistoryRows(uint64_t rows, const std::vector<std::vector<std::string>>& shapes,
                          int64_t started_us)
     : next_(rows + 1), last_us_(started_us) {
-  for (uint32_t id = 1; id < shapes.size(); ++id) known_shapes_[shapes[id]] = id;
+  for (uint32_t id = 1; id < shapes.size(); ++id) {
+    std::vector<KeyNumber> numbers;
+    for (const std::string& key : shapes[id]) numbers.push_back(NumberOf(key));
+    known_shapes_[std::move(numbers)] = id;
+  }
   next_shape_ = std::max<uint32_t>(1, static_cast<uint32_t>(shapes.size()));
 }
 
@@ -75,7 +78,7 @@ void HistoryRows::Add(const wandb_internal::HistoryRecord& record) {
 void HistoryRows::AddValue(absl::string_view key, absl::string_view json) {
   double number = 0;
   if (ParseNumber(json, &number)) {
-    numbers_.emplace_back(key, number);
+    numbers_.emplace_back(NumberOf(key), number);
     return;
   }
   RowValue value = ToRowValue(json);
@@ -103,33 +106,39 @@ void HistoryRows::AddNested() {
   for (const auto& [key, value] : objects.items()) AddValue(key, deliver::ToJsonText(value));
 }
 
-uint32_t HistoryRows::ShapeOfRow() {
-  if (numbers_.empty()) return 0;
-  const auto same = [](const std::string& key, const auto& number) { return key == number.first; };
-  if (std::equal(last_keys_.begin(), last_keys_.end(), numbers_.begin(), numbers_.end(), same)) {
-    return last_shape_;
-  }
-  DropRepeatedKeys();
-  std::vector<std::string> keys;
-  keys.reserve(numbers_.size());
-  for (const auto& [key, number] : numbers_) keys.emplace_back(key);
-  const auto [known, is_new] = known_shapes_.try_emplace(keys, next_shape_);
-  if (is_new) new_shapes_.emplace_back(next_shape_++, keys);
-  last_shape_ = known->second;
-  last_keys_ = std::move(keys);
-  return last_shape_;
+HistoryRows::KeyNumber HistoryRows::NumberOf(absl::string_view key) {
+  const auto found = key_numbers_.find(key);
+  if (found != key_numbers_.end()) return found->second;
+  const auto number = static_cast<KeyNumber>(keys_.size());
+  keys_.emplace_back(key);
+  key_numbers_.emplace(keys_.back(), number);
+  return number;
 }
 
-// The last value of a key counts.
-void HistoryRows::DropRepeatedKeys() {
-  absl::flat_hash_set<absl::string_view> seen;
-  std::vector<std::pair<absl::string_view, double>> kept;
-  for (auto number = numbers_.rbegin(); number != numbers_.rend(); ++number) {
-    if (seen.insert(number->first).second) kept.push_back(*number);
+// By their keys. Of a repeated key, the last number counts.
+void HistoryRows::SortNumbers() {
+  std::stable_sort(numbers_.begin(), numbers_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  size_t kept = 0;
+  for (const auto& number : numbers_) {
+    if (kept > 0 && numbers_[kept - 1].first == number.first) --kept;
+    numbers_[kept++] = number;
   }
-  if (kept.size() == numbers_.size()) return;
-  std::reverse(kept.begin(), kept.end());
-  numbers_ = std::move(kept);
+  numbers_.resize(kept);
+}
+
+uint32_t HistoryRows::ShapeOfRow() {
+  if (numbers_.empty()) return 0;
+  SortNumbers();
+  row_keys_.clear();
+  for (const auto& [key, value] : numbers_) row_keys_.push_back(key);
+  const auto [known, is_new] = known_shapes_.try_emplace(row_keys_, next_shape_);
+  if (is_new) {
+    std::vector<std::string> keys;
+    for (const KeyNumber key : row_keys_) keys.push_back(keys_[key]);
+    new_shapes_.emplace_back(next_shape_++, std::move(keys));
+  }
+  return known->second;
 }
 
 model::Block& HistoryRows::BlockOf(Kind kind) {

@@ -53,14 +53,20 @@ class HistoryRows {
 
   void AddValue(absl::string_view key, absl::string_view json);
   void AddNested();
+  void SortNumbers();
   uint32_t ShapeOfRow();
-  void DropRepeatedKeys();
   model::Block& BlockOf(Kind kind);
 
   uint64_t next_;
   int64_t last_us_;
   uint64_t not_json_ = 0;
-  absl::flat_hash_map<std::vector<std::string>, uint32_t> known_shapes_;
+  // Keys have numbers in the order in which they first came. The keys of a record come in any order,
+  // and those of a row are in the order of their numbers, so that rows with equal keys have one shape.
+  using KeyNumber = uint32_t;
+  KeyNumber NumberOf(absl::string_view key);
+  std::vector<std::string> keys_;
+  absl::flat_hash_map<std::string, KeyNumber> key_numbers_;
+  absl::flat_hash_map<std::vector<KeyNumber>, uint32_t> known_shapes_;
   uint32_t next_shape_ = 1;
   std::vector<std::pair<uint32_t, std::vector<std::string>>> new_shapes_;
 
@@ -69,12 +75,10 @@ class HistoryRows {
   size_t bytes_ = 0;                          // of the last batch
 
   // The row.
-  std::vector<std::pair<absl::string_view, double>> numbers_;
+  std::vector<std::pair<KeyNumber, double>> numbers_;
   std::vector<model::Text> texts_;
   std::vector<const wandb_internal::HistoryItem*> nested_;
-  // Of an earlier row: most rows have the keys of the one before.
-  std::vector<std::string> last_keys_;
-  uint32_t last_shape_ = 0;
+  std::vector<KeyNumber> row_keys_;
 };
 
 }  // namespace ranklog::imports

@@ -1,12 +1,16 @@
 #include "service/import/log_import.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
+#include "service/import/record_items.h"
 
 namespace ranklog::imports {
 namespace {
@@ -18,6 +22,7 @@ using wandb_internal::Record;
 constexpr char kNoExit[] =
     "its log has no exit: the program was killed, or had not ended when the log was imported";
 constexpr char kWandb[] = "wandb";
+constexpr uint64_t kArenaBytes = 256 << 10;
 
 // Such as "type 31": a newer program wrote it.
 std::string TypeOf(const Record& record) {
@@ -106,6 +111,7 @@ absl::Status LogImport::Prepare(storage::StoreReader& reader) {
   ASSIGN_OR_RETURN(const auto shapes, reader.Shapes(stream_.id));
   rows_ = std::make_unique<HistoryRows>(stream_.durable_seq, shapes, log_.started_us);
   last_item_ = stream_.durable_item;
+  last_us_ = log_.started_us;
   return absl::OkStatus();
 }
 
@@ -113,9 +119,9 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
   if (findings_.torn) findings_.damage.clear();
   findings_.torn = false;
   const uint64_t from = reader_->offset();
-  Record record;
+  google::protobuf::Arena arena;  // faster than a message that changes its type with each record
   while (findings_.damage.empty() && reader_->offset() < from + bytes) {
-    begin_ = reader_->offset();
+    const uint64_t begin = reader_->offset() * kPlaces;
     const absl::StatusOr<absl::optional<std::string>> next = reader_->Next();
     if (absl::IsDataLoss(next.status())) {
       findings_.torn = reader_->torn();
@@ -124,11 +130,18 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
     }
     RETURN_IF_ERROR(next.status());
     if (!next->has_value()) break;
+    begin_ = begin;
+    staged_ = 0;
+    const bool stored = IsStored();
+    if (std::exchange(was_stored_, stored) && !stored) ForgetChanges();
+    if (arena.SpaceUsed() > kArenaBytes) arena.Reset();
+    Record& record = *google::protobuf::Arena::CreateMessage<Record>(&arena);
     if (!record.ParseFromString(**next)) {
       LeaveOut("unreadable");
       continue;
     }
-    Take(record);
+    TakeAlways(record);
+    if (!stored) Take(record);
   }
   if (reader_->offset() == from) return false;
   findings_.not_json = rows_->not_json();
@@ -136,8 +149,7 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
   return true;
 }
 
-// Of records that the store has, only what later ones refer to is read.
-void LogImport::Take(const Record& record) {
+void LogImport::TakeAlways(const Record& record) {
   switch (record.record_type_case()) {
     case Record::kRun:
       return TakeRun(record.run());
@@ -145,13 +157,55 @@ void LogImport::Take(const Record& record) {
       return config_.Apply(record.config());
     case Record::kSummary:
       return summary_.Apply(record.summary());
-    case Record::kHistory:
-      if (!IsStored()) rows_->Add(record.history());
+    case Record::kEnvironment:
+      metadata_.update(ToMetadata(record.environment()));
+      metadata_changed_ = true;
       return;
+    case Record::kOutputRaw:
+      return Print(record.output_raw().output_type() == wandb_internal::OutputRawRecord::STDERR,
+                   record.output_raw().line(), TimeOf(record.output_raw()));
+    case Record::kOutputLogger:
+      return Print(/*error=*/false, record.output_logger().line() + "\n", /*time_us=*/0);
+    case Record::kFiles:
+      return NoteFiles(record.files());
     case Record::kExit:
       findings_.has_exit = true;
       findings_.exit_code = record.exit().exit_code();
       return;
+    default:
+      return;
+  }
+}
+
+void LogImport::Take(const Record& record) {
+  switch (record.record_type_case()) {
+    case Record::kHistory:
+      rows_->Add(record.history());
+      last_us_ = std::max(last_us_, rows_->last_us());
+      return;
+    case Record::kStats:
+      samples_.push_back(ToSample(record.stats()));
+      last_us_ = std::max(last_us_, samples_.back().time_us);
+      if (samples_.back().values.empty()) samples_.pop_back();
+      return;
+    case Record::kMetric:
+      return AddItem({.kind = Item::Kind::kMetric, .metric = ToDefinition(record.metric())});
+    case Record::kAlert:
+      return AddSingle(Item::Kind::kAlert, ToAlert(record.alert()));
+    case Record::kPreempting:
+      return AddSingle(Item::Kind::kPreempting, Json::object());
+    case Record::kFiles:
+      return TakeFiles(record.files());
+    case Record::kArtifact:
+      return TakeArtifact(record.artifact());
+    case Record::kExit:
+      return AddFilesAtEnd();
+    case Record::kRun:
+    case Record::kConfig:
+    case Record::kSummary:
+    case Record::kEnvironment:
+    case Record::kOutputRaw:
+    case Record::kOutputLogger:
     case Record::kHeader:
     case Record::kFooter:
     case Record::kFinal:
@@ -160,6 +214,11 @@ void LogImport::Take(const Record& record) {
     default:
       return LeaveOut(TypeOf(record));
   }
+}
+
+void LogImport::Print(bool error, absl::string_view text, int64_t time_us) {
+  if (time_us > 0) last_us_ = std::max(last_us_, time_us);
+  (error ? err_ : out_).Write(text, time_us > 0 ? time_us : std::max(last_us_, log_.started_us));
 }
 
 void LogImport::TakeRun(const wandb_internal::RunRecord& run) {
@@ -171,35 +230,51 @@ void LogImport::TakeRun(const wandb_internal::RunRecord& run) {
   run_changed_ = true;
 }
 
-void LogImport::FillTo(uint64_t end) {
-  if (end <= last_item_) return;
-  items_.push_back({.seq = end,
-                    .count = end - last_item_,
-                    .time_us = rows_->last_us(),
+void LogImport::FillTo(uint64_t place) {
+  if (place <= last_item_) return;
+  items_.push_back({.seq = place,
+                    .count = place - last_item_,
+                    .time_us = last_us_,
                     .after_row = rows_->rows(),
                     .kind = Item::Kind::kConsole});
-  last_item_ = end;
+  last_item_ = place;
 }
 
-// A record is longer than the number of items that it makes.
+// A record has more places than items.
 void LogImport::AddItem(Item item) {
   FillTo(begin_);
   item.seq = ++last_item_;
-  item.time_us = rows_->last_us();
+  item.time_us = last_us_;
   item.after_row = rows_->rows();
   items_.push_back(std::move(item));
 }
 
-// The config and the summary as they are now, where they have changed.
+void LogImport::ForgetChanges() {
+  config_.TakeChanged();
+  summary_.TakeChanged();
+  out_.TakeChanged();
+  err_.TakeChanged();
+  metadata_changed_ = false;
+}
+
+// The config and so on as they are now, where they have changed.
 void LogImport::AddChanges() {
   Json config = config_.TakeChanged();
   config.erase("_wandb");
+  if (!config.empty()) AddSingle(Item::Kind::kConfig, std::move(config));
   Json summary = summary_.TakeChanged();
-  const uint64_t items = (config.empty() ? 0 : 1) + (summary.empty() ? 0 : 1);
-  begin_ = reader_->offset() - items;
-  FillTo(begin_);
-  if (!config.empty()) AddItem({.kind = Item::Kind::kConfig, .object = std::move(config)});
-  if (!summary.empty()) AddItem({.kind = Item::Kind::kSummary, .object = std::move(summary)});
+  if (!summary.empty()) AddSingle(Item::Kind::kSummary, std::move(summary));
+  if (std::exchange(metadata_changed_, false)) AddSingle(Item::Kind::kMetadata, metadata_);
+  Item console{.kind = Item::Kind::kConsole};
+  for (model::LineEditor* const editor : {&out_, &err_}) {
+    for (model::ConsoleLine& line : editor->TakeChanged()) {
+      console.console.push_back(std::move(line));
+    }
+  }
+  std::sort(console.console.begin(), console.console.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  if (!console.console.empty()) AddItem(std::move(console));
+  FillTo(reader_->offset() * kPlaces);
 }
 
 absl::Status LogImport::Apply(storage::Store& store) {
@@ -213,17 +288,21 @@ absl::Status LogImport::Apply(storage::Store& store) {
   for (const model::Batch& batch : rows_->batches()) {
     RETURN_IF_ERROR(store.Append(stream_.id, batch).status());
   }
+  for (const model::Sample& sample : samples_) {
+    RETURN_IF_ERROR(store.AppendSample(stream_.run, sample));
+  }
   return store.AppendItems(stream_.id, items_).status();
 }
 
 void LogImport::Clear() {
   rows_->Clear();
   items_.clear();
+  samples_.clear();
   run_changed_ = false;
 }
 
 absl::Status LogImport::End(storage::Store& store) {
-  const int64_t ended_us = std::max(rows_->last_us(), log_.started_us);
+  const int64_t ended_us = std::max(last_us_, log_.started_us);
   if (findings_.has_exit) {
     return store.EndStream(stream_.id, model::StreamState::kFinished, findings_.exit_code, "",
                            ended_us);

@@ -8,15 +8,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
+#include "absl/strings/string_view.h"
 #include "service/import/history_rows.h"
 #include "service/import/record_object.h"
 #include "service/import/run_logs.h"
+#include "service/model/line_editor.h"
 #include "service/model/run.h"
+#include "service/model/sample.h"
 #include "service/model/session.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
@@ -26,8 +29,8 @@
 namespace ranklog::imports {
 
 // The log is a stream of the store, which the log's id names. The numbers of its items are places in
-// the log: its last item ends where the store has the log up to. So an import that was interrupted,
-// or whose log has grown, continues there; nothing is stored twice.
+// the log, kPlaces for each byte: its last item ends where the store has the log up to. So an import
+// that was interrupted, or whose log has grown, continues there; nothing is stored twice.
 //
 // The calls, in their order; each that takes a store is one transaction:
 //   CheckOrder, Begin, Prepare, then Read, Apply and Clear until Read returns false, End
@@ -35,8 +38,11 @@ namespace ranklog::imports {
 // Not thread-safe.
 class LogImport {
  public:
+  static constexpr uint64_t kPlaces = 64;  // an exit may have hundreds of files
+
   struct Options {
     Target target;
+    std::string state_dir;                              // of the store
     std::string kind;                                   // of the destination
     model::DestinationSettings destination_settings{};  // of the run
   };
@@ -47,7 +53,8 @@ class LogImport {
     std::string damage;  // why the rest cannot be read; empty: it was read to its end
     bool torn = false;   // the log ends within a record, so its program may complete it
     std::map<std::string, uint64_t> left_out;  // records of other types, by type
-    uint64_t not_json = 0;                     // values
+    std::vector<std::string> absent;  // files and artifacts that could not be taken, and why
+    uint64_t not_json = 0;            // values
   };
 
   // The errors are those of wandb_log::LogReader::Open().
@@ -85,15 +92,37 @@ class LogImport {
   model::Session SessionOf() const;
   model::RunAssignment AssignmentOf() const;
   void Take(const wandb_internal::Record& record);
+  // Records of which a later part of the log needs something, also if the store has them.
+  void TakeAlways(const wandb_internal::Record& record);
   void TakeRun(const wandb_internal::RunRecord& run);
+  void Print(bool error, absl::string_view text, int64_t time_us);
   // Adds an item that was logged now.
   void AddItem(model::Item item);
-  // Items count up to the log's place `end`.
-  void FillTo(uint64_t end);
+  void AddSingle(model::Item::Kind kind, model::Json object) {
+    AddItem({.kind = kind, .object = std::move(object)});
+  }
+  // Items count up to `place`.
+  void FillTo(uint64_t place);
   void AddChanges();
+  // The changes are in the store.
+  void ForgetChanges();
   void LeaveOut(const std::string& type) { ++findings_.left_out[type]; }
-  // Of the record that is taken; or where it begins.
-  bool IsStored() const { return reader_->offset() <= stream_.durable_item; }
+  // Whether the store has the record that was read last.
+  bool IsStored() const { return reader_->offset() * kPlaces <= stream_.durable_item; }
+
+  // Defined in log_uploads.cc.
+  struct RunFile {
+    bool at_end = false;  // its program may change it until then
+    int64_t stamp = 0;    // of the content that was staged
+  };
+  void NoteFiles(const wandb_internal::FilesRecord& files);
+  void TakeFiles(const wandb_internal::FilesRecord& files);
+  void TakeArtifact(const wandb_internal::ArtifactRecord& artifact);
+  void AddFile(const std::string& path, RunFile* file);
+  // Those that may have changed since they were staged.
+  void AddFilesAtEnd();
+  // Of a staged file; the same for each import of the record.
+  std::string NextId();
 
   const RunLog log_;
   const Options options_;
@@ -103,13 +132,23 @@ class LogImport {
   std::unique_ptr<HistoryRows> rows_;
   RecordObject config_{/*merges=*/true};
   RecordObject summary_{/*merges=*/false};
+  model::Json metadata_ = model::Json::object();
+  uint64_t next_line_ = 0;
+  model::LineEditor out_{false, &next_line_};
+  model::LineEditor err_{true, &next_line_};
+  std::map<std::string, RunFile> files_;  // by path
+  int64_t last_us_ = 0;                   // the latest time of a row, a sample or a line
   Findings findings_;
 
   // What was read since Clear().
   std::vector<model::Item> items_;
+  std::vector<model::Sample> samples_;
   uint64_t last_item_ = 0;  // the place of the last one
-  uint64_t begin_ = 0;      // where the record that is taken begins
+  uint64_t begin_ = 0;      // the place where the record that is taken begins
+  bool was_stored_ = true;  // the store has the record before it
+  int staged_ = 0;          // files of this record
   bool run_changed_ = false;
+  bool metadata_changed_ = false;
 };
 
 }  // namespace ranklog::imports

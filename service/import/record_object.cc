@@ -7,11 +7,13 @@ namespace ranklog::imports {
 using model::Json;
 
 RecordObject::Member& RecordObject::Find(absl::string_view key) {
-  const auto found = index_.find(key);
-  if (found != index_.end()) return members_[found->second];
-  index_.emplace(std::string(key), members_.size());
-  members_.push_back({.key = std::string(key)});
-  return members_.back();
+  // Records set the same members in the same order.
+  if (expected_ >= members_.size() || members_[expected_].key != key) {
+    const auto [found, is_new] = index_.try_emplace(std::string(key), members_.size());
+    if (is_new) members_.push_back({.key = std::string(key)});
+    expected_ = found->second;
+  }
+  return members_[expected_++];
 }
 
 void RecordObject::ReadText(Member* member) {

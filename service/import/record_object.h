@@ -53,6 +53,7 @@ class RecordObject {
   const bool merges_;
   std::vector<Member> members_;  // in the order in which they were first set
   absl::flat_hash_map<std::string, size_t> index_;
+  size_t expected_ = 0;  // the member that is probably set next
 };
 
 }  // namespace ranklog::imports

@@ -34,8 +34,8 @@ void RunLog::Attach(const std::string& handle) {
   run_.emplace(ranklog::Attach(handle, std::move(settings)));
 }
 
-void RunLog::Take(LineEditor* editor, absl::Time now) {
-  for (ConsoleLine& line : editor->TakeChanged()) {
+void RunLog::Take(model::LineEditor* editor, absl::Time now) {
+  for (model::ConsoleLine& line : editor->TakeChanged()) {
     held_.push_back(std::move(line));
     if (allowed_ >= 1) {
       --allowed_;
@@ -53,7 +53,7 @@ void RunLog::PassHeld(absl::Time now) {
         {next_++, absl::ToUnixMicros(now), true,
          absl::StrCat("[ranklog: ", std::exchange(left_out_, 0), " lines were left out here]")});
   }
-  for (ConsoleLine& line : held_) waiting_.push_back(std::move(line));
+  for (model::ConsoleLine& line : held_) waiting_.push_back(std::move(line));
   held_.clear();
 }
 
@@ -77,8 +77,9 @@ bool RunLog::Log() {
   while (!waiting_.empty()) {
     std::vector<ConsoleLine> lines;
     for (size_t i = 0, bytes = 0; i < waiting_.size() && bytes < kBytesOfItem; ++i) {
-      bytes += waiting_[i].text.size() + 16;
-      lines.push_back(waiting_[i]);
+      const model::ConsoleLine& line = waiting_[i];
+      bytes += line.text.size() + 16;
+      lines.push_back({line.number, line.time_us, line.error, line.text});
     }
     if (!run_->LogConsole(lines)) return false;
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(lines.size()));

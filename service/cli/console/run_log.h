@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "ranklog/ranklog.h"
-#include "service/cli/console/line_editor.h"
+#include "service/model/line_editor.h"
 
 namespace ranklog::cli {
 
@@ -39,17 +39,17 @@ class RunLog {
 
  private:
   void Flush(absl::Time now);
-  void Take(LineEditor* editor, absl::Time now);
+  void Take(model::LineEditor* editor, absl::Time now);
   void PassHeld(absl::Time now);
   // Logs the lines that wait; false: there is no room for them now.
   bool Log();
 
   uint64_t next_ = 0;  // number of the next line
-  LineEditor out_{false, &next_};
-  LineEditor err_{true, &next_};
+  model::LineEditor out_{false, &next_};
+  model::LineEditor err_{true, &next_};
   std::optional<Run> run_;
-  std::deque<ConsoleLine> held_;  // too many; the newest, because they may be the last words
-  std::deque<ConsoleLine> waiting_;
+  std::deque<model::ConsoleLine> held_;  // too many; the newest, because they may be the last words
+  std::deque<model::ConsoleLine> waiting_;
   uint64_t left_out_ = 0;
   double allowed_ = kLinesAtOnce;
   absl::Time allowed_at_ = absl::InfiniteFuture();

@@ -101,6 +101,7 @@ absl::Status RunLogSync::BeginPart(const imports::RunLog& log) {
   Part& part = parts_.emplace_back();
   ASSIGN_OR_RETURN(part.import, imports::LogImport::Open(
                                     log, {.target = options_.target,
+                                          .state_dir = state_dir_,
                                           .kind = options_.kind,
                                           .destination_settings = options_.destination_settings}));
   imports::LogImport& import = *part.import;
@@ -194,6 +195,7 @@ absl::Status RunLogSync::End(std::vector<std::string>* notes) {
     for (const auto& [type, count] : findings.left_out) {
       notes->push_back(absl::StrCat(Counted(count, "record"), " of ", type, " left out"));
     }
+    notes->insert(notes->end(), findings.absent.begin(), findings.absent.end());
     if (findings.not_json > 0) {
       notes->push_back(absl::StrCat(Counted(findings.not_json, "value"), " left out: not JSON"));
     }

@@ -48,7 +48,9 @@ std::string DigestOf(const Json& member) {
 bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }
 
 // A dot in a definition's name separates nesting levels, but our keys are flat.
-std::string Escape(const std::string& name) { return absl::StrReplaceAll(name, {{".", "\\."}}); }
+std::string Escape(const std::string& name, bool nested) {
+  return nested ? name : absl::StrReplaceAll(name, {{".", "\\."}});
+}
 
 std::vector<MetricDefinition> Expanded(const aggregate::MetricTable& table,
                                        absl::Span<const std::string> keys) {
@@ -68,8 +70,8 @@ std::vector<MetricDefinition> Expanded(const aggregate::MetricTable& table,
   return definitions;
 }
 
-Json Entry(const MetricDefinition& definition) {
-  Json entry = {{IsGlob(definition.name) ? "2" : "1", Escape(definition.name)}};
+Json Entry(const MetricDefinition& definition, bool nested) {
+  Json entry = {{IsGlob(definition.name) ? "2" : "1", Escape(definition.name, nested)}};
   Json options = Json::array();
   if (definition.step_sync && !definition.step_metric.empty()) options.push_back(kStepSync);
   if (definition.hidden) options.push_back(kHidden);
@@ -90,13 +92,13 @@ Json Entry(const MetricDefinition& definition) {
 }  // namespace
 
 Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
-                absl::Span<const std::string> keys) {
+                absl::Span<const std::string> keys, bool nested) {
   const std::vector<MetricDefinition> definitions =
       expand_globs ? Expanded(table, keys) : table.definitions();
   Json list = Json::array();
   std::map<std::string, size_t> places;
   for (const MetricDefinition& definition : definitions) {
-    list.push_back(Entry(definition));
+    list.push_back(Entry(definition, nested));
     places[definition.name] = list.size();
   }
   for (size_t i = 0; i < definitions.size(); ++i) {
@@ -104,7 +106,8 @@ Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
     if (step_metric.empty()) continue;
     const auto [place, is_new] = places.try_emplace(step_metric, list.size() + 1);
     if (is_new)
-      list.push_back({{"1", Escape(step_metric)}, {"6", Json::array()}, {"7", Json::array()}});
+      list.push_back(
+          {{"1", Escape(step_metric, nested)}, {"6", Json::array()}, {"7", Json::array()}});
     list[i]["5"] = place->second;
   }
   return list;

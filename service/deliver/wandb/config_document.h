@@ -20,9 +20,10 @@ namespace ranklog::deliver::wandb {
 // step metric has an entry, even without a definition of its own.
 //
 // `expand_globs` replaces each glob by one definition for each matching key of `keys`, for servers
-// without support for globs.
+// without support for globs. `nested`: a dot in a name separates the names of nested keys, as W&B reads
+// it; otherwise it is a part of the key.
 model::Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
-                       absl::Span<const std::string> keys);
+                       absl::Span<const std::string> keys, bool nested = false);
 
 // Who writes the run, and where: the entry of this store in `_wandb.e`; and where it began.
 struct Writer {

@@ -48,7 +48,7 @@ absl::StatusOr<absl::optional<ConfigReader::Config>> ConfigReader::Read(
   model::Json metadata = aggregate::RunMetadata(run, streams_, items);
   if (!metadata.empty()) metadata.update(hardware_);
   return Config{.config = aggregate::RunConfig(run, streams_, items),
-                .metrics = MetricList(table, expand_globs, keys),
+                .metrics = MetricList(table, expand_globs, keys, run.settings.imported),
                 .metadata = metadata.empty() ? model::Json() : std::move(metadata),
                 .summary = aggregate::SummaryValues(streams_, items),
                 .preempting = aggregate::IsPreempting(streams_, items),

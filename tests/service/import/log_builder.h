@@ -86,6 +86,42 @@ class LogBuilder {
     }
     return Add(record);
   }
+  // The times are in seconds after kStart.
+  LogBuilder& Stats(int64_t time, const Values& values) {
+    wandb_internal::Record record;
+    record.mutable_stats()->mutable_timestamp()->set_seconds(kStart + time);
+    for (const auto& [key, json] : values) {
+      wandb_internal::StatsItem& item = *record.mutable_stats()->add_item();
+      item.set_key(key);
+      item.set_value_json(json);
+    }
+    return Add(record);
+  }
+  LogBuilder& Print(int64_t time, bool error, const std::string& text) {
+    wandb_internal::Record record;
+    wandb_internal::OutputRawRecord& output = *record.mutable_output_raw();
+    output.set_output_type(error ? wandb_internal::OutputRawRecord::STDERR
+                                 : wandb_internal::OutputRawRecord::STDOUT);
+    output.mutable_timestamp()->set_seconds(kStart + time);
+    output.set_line(text);
+    return Add(record);
+  }
+  // Writes a file of the run.
+  LogBuilder& File(const std::string& path, const std::string& content) {
+    const std::filesystem::path file = dir_ + "/files/" + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::filesystem::remove(file);  // the earlier content stays where it was linked
+    std::ofstream(file, std::ios::binary) << content;
+    return *this;
+  }
+  using Policy = wandb_internal::FilesItem::PolicyType;
+  LogBuilder& Saved(const std::string& path, Policy policy = wandb_internal::FilesItem::NOW) {
+    wandb_internal::Record record;
+    wandb_internal::FilesItem& file = *record.mutable_files()->add_files();
+    file.set_path(path);
+    file.set_policy(policy);
+    return Add(record);
+  }
   LogBuilder& Exit(int32_t code = 0) {
     wandb_internal::Record record;
     record.mutable_exit()->set_exit_code(code);

@@ -11,6 +11,7 @@
 #include "service/deliver/json_writer.h"
 #include "tests/service/import/log_builder.h"
 #include "tests/service/storage/store_fixture.h"
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::imports {
@@ -28,7 +29,8 @@ class LogImportTest : public testing::StoreTest {
  protected:
   std::unique_ptr<LogImport> Open(const LogBuilder& log) {
     const RunLog read = ReadRunLog(log.path()).value();
-    auto import = LogImport::Open(read, {.target = TargetOf(read, {}), .kind = "wandb"});
+    auto import = LogImport::Open(
+        read, {.target = TargetOf(read, {}), .state_dir = dir_.path(), .kind = "wandb"});
     EXPECT_OK(import);
     return *std::move(import);
   }
@@ -111,7 +113,15 @@ TEST_F(LogImportTest, LastOfRepeatedKeysCounts) {
   LogBuilder log(dir_.path(), "offline-run-a", "a");
   log.Run().Row(0, {{"a", "1"}, {"b", "2"}, {"a", "3"}});
   Import(log);
-  EXPECT_THAT(BatchesOf(Streams()[0].id)[0].blocks[0].values, ElementsAre(2, 3, 0.125));
+  EXPECT_THAT(BatchesOf(Streams()[0].id)[0].blocks[0].values, ElementsAre(3, 2, 0.125));
+}
+
+TEST_F(LogImportTest, OrderOfKeysMakesNoNewShape) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Row(0, {{"a", "1"}, {"b", "2"}}).Row(1, {{"b", "4"}, {"a", "3"}});
+  Import(log);
+  const model::Block block = BatchesOf(Streams()[0].id)[0].blocks[0];
+  EXPECT_THAT(block.values, ElementsAre(1, 2, 0.125, 3, 4, 1.125));
 }
 
 TEST_F(LogImportTest, ConfigAndSummaryAreThoseAtTheEnd) {
@@ -217,6 +227,132 @@ TEST_F(LogImportTest, EarlierPartMustNotComeLater) {
   second.Run({}, /*start=*/100).Rows(3, 5).Exit();
   Import(second);
   EXPECT_THAT(Open(first)->CheckOrder(*reader_), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(LogImportTest, TakesSystemMetricsAndConsole) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run().Stats(15, {{"cpu", "12.5"}, {"gpu.0.gpu/l:n", "3"}, {"text", "\"x\""}});
+  log.Print(16, false, "a\nprogress 1").Print(17, false, "\rprogress 2\n").Print(18, true, "oh\n");
+  log.Exit();
+  Import(log, /*bytes=*/60);
+  const auto samples = reader_->Samples(TheRun().id, 0, 10).value();
+  ASSERT_THAT(samples, SizeIs(1));
+  EXPECT_EQ(samples[0].time_us, (LogBuilder::kStart + 15) * 1000000);
+  EXPECT_THAT(samples[0].values, ElementsAre(Pair("cpu", 12.5), Pair("gpu.0.gpu/l:n", 3)));
+  const auto lines = reader_->ConsoleLines(TheRun().id, 0, 0, 10).value();
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[1].line.text, "progress 2");
+  EXPECT_TRUE(lines[2].line.error);
+  EXPECT_EQ(lines[2].line.time_us, (LogBuilder::kStart + 18) * 1000000);
+  EXPECT_OK(reader_->Check());
+}
+
+TEST_F(LogImportTest, InterruptedImportRepeatsNoSampleAndLine) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.Run();
+  for (int i = 0; i < 20; ++i) {
+    log.Stats(i, {{"cpu", "1"}}).Print(i, false, "line " + std::to_string(i) + "\n");
+  }
+  log.Exit();
+  for (const int parts : {2, 3}) {
+    const std::unique_ptr<LogImport> import = Open(log);
+    Begin(import.get());
+    Read(import.get(), /*bytes=*/200, parts);
+  }
+  Import(log);
+  EXPECT_THAT(reader_->Samples(TheRun().id, 0, 100).value(), SizeIs(20));
+  const auto lines = reader_->ConsoleLines(TheRun().id, 0, 0, 100).value();
+  ASSERT_THAT(lines, SizeIs(20));
+  EXPECT_EQ(lines[19].line.text, "line 19");
+  EXPECT_EQ(lines[19].id, 20) << "no line was written anew";
+}
+
+TEST_F(LogImportTest, TakesDefinitionsAlertsAndFacts) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  wandb_internal::Record metric;
+  metric.mutable_metric()->set_glob_name("val/*");
+  metric.mutable_metric()->set_step_metric("epoch");
+  metric.mutable_metric()->mutable_options()->set_step_sync(true);
+  metric.mutable_metric()->mutable_summary()->set_max(true);
+  wandb_internal::Record alert;
+  alert.mutable_alert()->set_title("t");
+  alert.mutable_alert()->set_wait_duration(30000);
+  wandb_internal::Record facts;
+  facts.mutable_environment()->set_cpu_count(2);
+  (*facts.mutable_environment()->mutable_disk())["/"].set_total(5);
+  wandb_internal::Record git;
+  git.mutable_environment()->mutable_git()->set_remote_url("url");
+  log.Run().Add(metric).Add(alert).Add(facts).Add(git).Exit();
+  Import(log);
+  const std::vector<model::StoredItem> items = Items();
+  ASSERT_THAT(items, SizeIs(3));
+  const model::MetricDefinition& definition = items[0].item.metric;
+  EXPECT_EQ(definition.name, "val/*");
+  EXPECT_EQ(definition.step_metric, "epoch");
+  EXPECT_TRUE(definition.step_sync);
+  EXPECT_THAT(definition.summary, ElementsAre("max"));
+  EXPECT_EQ(deliver::ToJsonText(items[1].item.object),
+            R"({"title":"t","text":"","level":"","wait_ms":30000})");
+  EXPECT_EQ(deliver::ToJsonText(items[2].item.object),
+            R"({"cpu_count":2,"disk":{"/":{"total":"5"}},"git":{"remote":"url"}})");
+}
+
+TEST_F(LogImportTest, StagesFiles) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.File("now.txt", "now").File("sub/live.txt", "old");
+  log.Run().Saved("now.txt").Saved("sub/live.txt", wandb_internal::FilesItem::LIVE);
+  log.Saved("config.yaml").Saved("../secret").Saved("absent.txt");
+  const std::unique_ptr<LogImport> import = Open(log);
+  Begin(import.get());
+  Read(import.get());
+  log.File("sub/live.txt", "newer").Exit();
+  Read(import.get());
+  End(import.get());
+  EXPECT_THAT(import->findings().absent,
+              ElementsAre(HasSubstr("file ../secret: outside"), HasSubstr("file absent.txt")));
+  std::vector<std::string> files;
+  for (const model::StoredItem& stored : Items()) {
+    const model::Json& object = stored.item.object;
+    files.push_back(
+        object["path"].get<std::string>() + "=" +
+        testing::FileContent(dir_.path() + "/content/" + object["file"].get<std::string>()));
+  }
+  EXPECT_THAT(files, ElementsAre("now.txt=now", "sub/live.txt=old", "sub/live.txt=newer"));
+}
+
+TEST_F(LogImportTest, StagesArtifacts) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.File("data.bin", "12345");
+  wandb_internal::Record record;
+  wandb_internal::ArtifactRecord& artifact = *record.mutable_artifact();
+  artifact.set_name("data");
+  artifact.set_type("dataset");
+  artifact.set_client_id("c1");
+  artifact.set_metadata(R"({"rows": 1})");
+  artifact.add_aliases("best");
+  auto* entry = artifact.mutable_manifest()->add_contents();
+  entry->set_path("d/data.bin");
+  entry->set_local_path(log.dir() + "/files/data.bin");
+  entry = artifact.mutable_manifest()->add_contents();
+  entry->set_path("ref");
+  entry->set_ref("http://x/y");
+  log.Run().Add(record);
+  artifact.set_name("gone");
+  artifact.mutable_manifest()->mutable_contents(0)->set_local_path("/absent");
+  log.Add(record).Exit();
+  const LogImport::Findings findings = Import(log);
+  EXPECT_THAT(findings.absent, ElementsAre(HasSubstr("artifact gone: there is no file /absent")));
+  const std::vector<model::StoredItem> items = Items();
+  ASSERT_THAT(items, SizeIs(1));
+  const model::Json& object = items[0].item.object;
+  EXPECT_EQ(object["name"], "data");
+  EXPECT_EQ(deliver::ToJsonText(object["aliases"]), R"(["best"])");
+  EXPECT_EQ(deliver::ToJsonText(object["metadata"]), R"({"rows":1})");
+  EXPECT_EQ(object["entries"][1]["ref"], "http://x/y");
+  EXPECT_EQ(object["entries"][0]["bytes"], 5);
+  EXPECT_EQ(testing::FileContent(dir_.path() + "/content/" +
+                                 object["entries"][0]["file"].get<std::string>()),
+            "12345");
 }
 
 TEST_F(LogImportTest, NamesRecordsThatAreLeftOut) {

@@ -1,4 +1,4 @@
-#include "service/cli/console/line_editor.h"
+#include "service/model/line_editor.h"
 
 #include <algorithm>
 #include <string_view>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 
-namespace ranklog::cli {
+namespace ranklog::model {
 namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
@@ -159,7 +159,7 @@ void LineEditor::MoveDown() {
 
 void LineEditor::Keep(const Line& line) {
   if (!line.number || !line.changed) return;
-  ConsoleLine kept = {*line.number, line.time_us, error_, ""};
+  ConsoleLine kept{.number = *line.number, .time_us = line.time_us, .error = error_};
   for (const char32_t character : line.text) Append(character, &kept.text);
   left_.push_back(std::move(kept));
 }
@@ -172,4 +172,4 @@ std::vector<ConsoleLine> LineEditor::TakeChanged() {
   return std::exchange(left_, {});
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::model

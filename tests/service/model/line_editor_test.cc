@@ -1,4 +1,4 @@
-#include "service/cli/console/line_editor.h"
+#include "service/model/line_editor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace ranklog::cli {
+namespace ranklog::model {
 namespace {
 
 using ::testing::ElementsAre;
@@ -114,4 +114,4 @@ TEST_F(LineEditorTest, TwoEditorsShareTheNumbers) {
 }
 
 }  // namespace
-}  // namespace ranklog::cli
+}  // namespace ranklog::model

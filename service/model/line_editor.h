@@ -1,8 +1,8 @@
 // Turns what a program prints into lines, as a terminal shows them: a progress bar that writes its
 // line anew remains one line.
 
-#ifndef SERVICE_CLI_CONSOLE_LINE_EDITOR_H_
-#define SERVICE_CLI_CONSOLE_LINE_EDITOR_H_
+#ifndef SERVICE_MODEL_LINE_EDITOR_H_
+#define SERVICE_MODEL_LINE_EDITOR_H_
 
 #include <cstdint>
 #include <deque>
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "ranklog/run.h"
+#include "service/model/console_line.h"
 
-namespace ranklog::cli {
+namespace ranklog::model {
 
 // As the official client's: 32 lines can still change, a line has at most 4096 characters, and \r,
 // \n, ESC [ A and ESC [ B move. Other escapes are text. Bytes that are no UTF-8 become U+FFFD.
@@ -57,6 +57,6 @@ class LineEditor {
   std::vector<ConsoleLine> left_;  // changed lines that left the window
 };
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::model
 
-#endif  // SERVICE_CLI_CONSOLE_LINE_EDITOR_H_
+#endif  // SERVICE_MODEL_LINE_EDITOR_H_
