@@ -26,7 +26,6 @@
 #include "service/deliver/credentials.h"
 #include "service/deliver/destination.h"
 #include "service/query/run_report.h"
-#include "service/query/select_run.h"
 #include "service/storage/directories/state_lock.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
@@ -456,9 +455,7 @@ void AddSync(Program& program) {
   auto [options, flags] = program.Add("sync", "deliver all waiting rows", kSyncFooter, RunSync);
   options.Add(
       "RUN", &flags.choice.runs,
-      "id or name of a run, or latest; or PATH: a .wandb log, a run directory, or a directory "
-      "of them",
-      {.type = "RUN|PATH"});
+      "run (id, name or latest), or PATH: a .wandb log, its directory, or a directory of such");
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
   options.Add("--to", &flags.to, "also deliver to this tracker",
               {.one_of = deliver::DestinationKinds()});

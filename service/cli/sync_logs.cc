@@ -27,6 +27,7 @@
 #include "service/cli/node/run_log_sync.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
+#include "service/cli/sync_report.h"
 #include "service/deliver/destination.h"
 
 namespace ranklog::cli {
@@ -64,15 +65,22 @@ std::vector<std::string> UsualRunDirs() {
 // A run with its result.
 struct LogJob {
   std::unique_ptr<RunLogSync> sync;
+  std::unique_ptr<SyncReport> errors;  // prints those of the delivery when they come
   absl::Status status;
   std::vector<std::string> notes{};
   bool skipped = false;  // it was synced before
 };
 
+// One call of the command: finds the logs, makes a job of each run, and does the jobs, several at a
+// time. The importing is done here, the delivering by the threads of the jobs.
 class LogsSync {
  public:
-  LogsSync(std::string root, std::string credentials_dir, const LogSyncFlags& flags)
-      : root_(std::move(root)), credentials_dir_(std::move(credentials_dir)), flags_(flags) {}
+  // `globals` and `flags` must outlive this object.
+  LogsSync(const Globals& globals, const std::string& state_dir, const LogSyncFlags& flags)
+      : globals_(globals),
+        root_(state_dir + kImported),
+        credentials_dir_(state_dir),
+        flags_(flags) {}
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths());
@@ -103,12 +111,12 @@ class LogsSync {
       ASSIGN_OR_RETURN(const std::vector<std::string> logs, imports::FindLogs(path));
       for (const std::string& file : logs) {
         std::error_code error;
-        if (!seen.insert(std::filesystem::canonical(file, error).string()).second) continue;
-        const std::string name =
-            std::filesystem::canonical(file, error).parent_path().filename().string();
+        const std::filesystem::path real = std::filesystem::canonical(file, error);
+        if (!seen.insert(real.string()).second) continue;
+        const std::string name = real.parent_path().filename().string();
         if (!flags_.include.empty() && !MatchesAny(name, flags_.include)) continue;
         if (MatchesAny(name, flags_.exclude)) continue;
-        absl::StatusOr<imports::RunLog> log = imports::ReadRunLog(file);
+        absl::StatusOr<imports::RunLog> log = imports::ReadRunLog(real.string());
         if (!log.ok()) {
           unreadable_.emplace_back(name, log.status());
           continue;
@@ -140,10 +148,15 @@ class LogsSync {
       options.destination_settings[destination.kind()] =
           destination.SettingsOf({{setting, url}}, &mistakes);
     }
-    const bool synced = std::all_of(logs.begin(), logs.end(),
-                                    [](const imports::RunLog& log) { return log.IsSynced(); });
+    const auto is_synced = [](const imports::RunLog& log) { return log.IsSynced(); };
+    const bool synced = std::all_of(logs.begin(), logs.end(), is_synced);
     LogJob& job = jobs_.emplace_back();
-    job.sync = std::make_unique<RunLogSync>(root_, std::move(logs), std::move(options));
+    job.sync = std::make_unique<RunLogSync>(root_, logs, options);
+    // Parts that another program has sent stay as they are.
+    if (!synced && !job.sync->IsKnown() && std::erase_if(logs, is_synced) > 0) {
+      job.sync = std::make_unique<RunLogSync>(root_, std::move(logs), std::move(options));
+    }
+    job.errors = std::make_unique<SyncReport>(globals_, job.sync->state_dir());
     job.skipped = synced && !flags_.include_synced;
     if (!mistakes.empty()) job.status = absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
     const bool elsewhere = flags_.instead != imports::Target();
@@ -179,6 +192,7 @@ class LogsSync {
       });
       importing_bytes_ = 0;
       if (job.status.ok()) {
+        job.errors->IgnoreOldErrors({job.sync->report()});
         active.push_back(&job);
       } else {
         End(&job);
@@ -190,6 +204,7 @@ class LogsSync {
   void Look(std::list<LogJob*>* active, ProgressBar* progress) {
     for (auto job = active->begin(); job != active->end();) {
       const absl::StatusOr<bool> over = (*job)->sync->Poll();
+      (*job)->errors->PrintErrors({(*job)->sync->report()}, progress);
       if (over.ok() && !*over && sync_interrupted == 0) {
         ++job;
         continue;
@@ -233,12 +248,10 @@ class LogsSync {
 
   std::string ResultOf(const LogJob& job) const {
     if (job.skipped) return "already synced";
-    if (flags_.dry_run) {
-      if (!job.status.ok()) return std::string(job.status.message());
-      return job.sync->IsKnown() ? "would be continued" : "would be sent";
-    }
-    if (!job.status.ok()) return Printable(std::string(job.status.message()));
-    return "delivered";
+    if (absl::IsDataLoss(job.status)) return "incomplete";  // what could be read is delivered
+    if (!job.status.ok()) return "failed";
+    if (!flags_.dry_run) return "delivered";
+    return job.sync->IsKnown() ? "would be continued" : "would be sent";
   }
 
   absl::Status Conclude() const {
@@ -254,7 +267,7 @@ class LogsSync {
       for (const imports::RunLog& log : job.sync->logs()) {
         table.AddRow({Printable(log.name), NameOfTarget(job.sync->target()),
                       TimeText(log.started_us), BytesText(static_cast<int64_t>(log.bytes)), rows,
-                      job.status.ok() || job.skipped ? ResultOf(job) : "failed"});
+                      ResultOf(job)});
       }
       if (!job.status.ok() && !job.skipped) ++failed;
     }
@@ -272,9 +285,10 @@ class LogsSync {
           "interrupted before everything was delivered; the same command continues");
     }
     if (failed == 0) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(
-        failed, " of ", Counted(jobs_.size() + unreadable_.size(), "run"),
-        failed == 1 ? " is" : " are", flags_.dry_run ? " not readable" : " not delivered"));
+    return absl::UnavailableError(
+        absl::StrCat(failed, " of ", Counted(jobs_.size() + unreadable_.size(), "run"),
+                     failed == 1 ? " is" : " are",
+                     flags_.dry_run ? " not readable" : " not completely delivered"));
   }
 
   void Explain(const LogJob& job) const {
@@ -293,8 +307,9 @@ class LogsSync {
     }
   }
 
-  const std::string root_;
-  const std::string credentials_dir_;
+  const Globals& globals_;
+  const std::string root_;             // of the state directories of the runs
+  const std::string credentials_dir_;  // for keys
   const LogSyncFlags& flags_;
   const absl::Time began_ = SteadyNow();
   std::vector<LogJob> jobs_;
@@ -317,7 +332,7 @@ absl::Status SyncLogs(const Globals& globals, const LogSyncFlags& flags) {
   action.sa_handler = [](int) { sync_interrupted = 1; };
   action.sa_flags = SA_RESETHAND;  // a second one ends the command at once
   sigaction(SIGINT, &action, nullptr);
-  return LogsSync(state_dir + kImported, state_dir, flags).Run();
+  return LogsSync(globals, state_dir, flags).Run();
 }
 
 }  // namespace ranklog::cli

@@ -3,6 +3,7 @@
 #ifndef SERVICE_CLI_SYNC_LOGS_H_
 #define SERVICE_CLI_SYNC_LOGS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -224,6 +224,10 @@ void LogImport::Print(bool error, absl::string_view text, int64_t time_us) {
 void LogImport::TakeRun(const wandb_internal::RunRecord& run) {
   config_.Apply(run.config());
   summary_.Apply(run.summary());
+  if (run.has_branch_point() && run.branch_point().run() == run.run_id()) {
+    findings_.absent.push_back(absl::StrCat("its rewind to step ", run.branch_point().value(),
+                                            ": a tracker keeps the rows that it has"));
+  }
   if (!run.display_name().empty()) run_.set_display_name(run.display_name());
   if (!run.notes().empty()) run_.set_notes(run.notes());
   if (!run.tags().empty()) *run_.mutable_tags() = run.tags();

@@ -84,7 +84,6 @@ class LogImport {
   const Findings& findings() const { return findings_; }
   int64_t run() const { return stream_.run; }  // the store's id; known after Begin()
   uint64_t offset() const { return reader_->offset(); }
-  uint64_t rows() const { return rows_ == nullptr ? 0 : rows_->rows(); }
 
  private:
   LogImport(RunLog log, Options options, std::unique_ptr<wandb_log::LogReader> reader);

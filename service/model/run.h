@@ -169,7 +169,8 @@ struct Stream {
   uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or counted as late
   uint64_t durable_item = 0;    // items up to this one are in the store
   uint64_t lost_items = 0;  // of these, items that an earlier store lost, or that were unreadable
-  uint64_t console_items = 0;  // of these, items whose lines are in the console
+  // Of these, items of console lines, and numbers that an import left out: they are not kept as items.
+  uint64_t console_items = 0;
   // The rank reported that no row with a step up to this one will come.
   int64_t passed_step = -1;
   StreamState state = StreamState::kLive;

@@ -22,7 +22,7 @@ inline constexpr char kLocal[] = "local";
 struct RankReport {
   uint32_t rank = 0;
   uint64_t rows = 0;        // durable rows
-  uint64_t items = 0;       // durable items
+  uint64_t items = 0;       // durable items, without those of console lines
   uint64_t lost_items = 0;  // lost with an earlier store, or unreadable
   model::Losses losses;
   uint64_t late_rows = 0;  // arrived after their step was closed: in the store, but not in the run

@@ -38,7 +38,7 @@ std::string SelectStream() {
       "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), "
       "stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows, "
       "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id, "
-      "stream.durable_item, stream.lost_items, stream.console_items, stream.refused_items "
+      "stream.durable_item, stream.lost_items, stream.refused_items, stream.console_items "
       "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ");
 }
 
@@ -178,8 +178,8 @@ model::Stream StreamOf(const Query& query) {
                   stream.run_id);
   columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
                   stream.merged_rows, stream.step_base, stream.init_us, identity.began_us,
-                  identity.boot_id, stream.durable_item, stream.lost_items, stream.console_items,
-                  stream.losses.items);
+                  identity.boot_id, stream.durable_item, stream.lost_items, stream.losses.items,
+                  stream.console_items);
   SetLaunchFlags(flags, &launch);
   stream.warns = (flags & kWarns) != 0;
   return stream;

@@ -52,7 +52,12 @@ class SyncLogsTest : public ::testing::Test {
 
 TEST_F(SyncLogsTest, DeliversRunAndMarksItsLog) {
   LogBuilder log = Log("a");
-  log.Run({{"lr", "0.1"}}).Rows(0, 100).Summary({{"loss", "7"}, {"best", "1"}}).Exit(3);
+  wandb_internal::Record metric;
+  metric.mutable_metric()->set_name("loss");
+  metric.mutable_metric()->set_step_metric("epoch");  // rows that lack it stay without it
+  metric.mutable_metric()->mutable_options()->set_step_sync(true);
+  log.Run({{"lr", "0.1"}}).Add(metric).Rows(0, 100);
+  log.Summary({{"loss", "7"}, {"best", "1"}, {"_runtime", "98"}}).Exit(3);
   const Finished finished = Sync({log.dir()});
   EXPECT_EQ(finished.code, 0) << finished.output;
   EXPECT_THAT(finished.output,
@@ -61,7 +66,8 @@ TEST_F(SyncLogsTest, DeliversRunAndMarksItsLog) {
   ASSERT_THAT(run.history, SizeIs(100));
   EXPECT_EQ(run.history[2],
             R"({"loss":2.5,"_runtime":2.125,"_timestamp":1767322789.25,"_step":2})");
-  EXPECT_THAT(run.summary, AllOf(HasSubstr("\"loss\":7"), HasSubstr("\"best\":1")));
+  EXPECT_THAT(run.summary, AllOf(HasSubstr("\"loss\":7"), HasSubstr("\"best\":1"),
+                                 HasSubstr("\"_runtime\":98")));
   EXPECT_TRUE(run.complete);
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.config, AllOf(HasSubstr(R"("lr":{"value":0.1})"), Not(HasSubstr("world_size"))));
@@ -141,8 +147,7 @@ TEST_F(SyncLogsTest, TornLogIsReportedAndRestSent) {
   log.Run().Rows(0, 10).Torn();
   const Finished finished = Sync({log.dir()});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output,
-              AllOf(HasSubstr("could not be read to its end"), HasSubstr("run-a.wandb")));
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("could not be read"), HasSubstr("run-a.wandb")));
   EXPECT_THAT(wandb_.run("a").history, SizeIs(10));
   EXPECT_EQ(wandb_.run("a").exit_code, 1);
   EXPECT_FALSE(IsMarked(log));
@@ -159,6 +164,40 @@ TEST_F(SyncLogsTest, PartsOfResumedRunAreJoinedInOrder) {
   ASSERT_THAT(run.history, SizeIs(30));
   EXPECT_THAT(run.history[29], HasSubstr("\"_step\":29"));
   EXPECT_EQ(run.exit_code, 0);
+}
+
+TEST_F(SyncLogsTest, PartThatOtherProgramSyncedStays) {
+  LogBuilder first(dir_.path() + "/wandb", "offline-run-1-a", "a");
+  first.Run().Rows(0, 20).Exit(1);
+  std::ofstream(first.path() + ".synced").close();
+  LogBuilder second(dir_.path() + "/wandb", "offline-run-2-a", "a");
+  second.Run({}, /*start=*/100).Rows(20, 30).Exit();
+  EXPECT_EQ(Sync({dir_.path() + "/wandb"}).code, 0);
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(10));
+}
+
+TEST_F(SyncLogsTest, VerifyReadsImportedRunBack) {
+  LogBuilder log = Log("a");
+  log.Run({{"lr", "0.1"}}).Rows(0, 20).Print(1, false, "hello\n").Stats(2, {{"cpu", "1"}});
+  log.File("x.txt", "x").Saved("x.txt").Summary({{"loss", "19.5"}}).Exit();
+  ASSERT_EQ(Sync({log.dir()}).code, 0);
+  const auto stores = std::filesystem::directory_iterator(dir_.File("state") + "/imported");
+  const Finished verify =
+      RunToEnd({RANKLOG_CLI, "verify", "latest", "--state-dir", stores->path().string()}, options_);
+  EXPECT_EQ(verify.code, 0) << verify.output;
+  const FakeWandb::Run run = wandb_.run("a");
+  EXPECT_THAT(run.console, SizeIs(1));
+  EXPECT_THAT(run.events, SizeIs(1));
+  EXPECT_EQ(run.files.at("x.txt"), "x");
+}
+
+TEST_F(SyncLogsTest, AbsentFileFails) {
+  LogBuilder log = Log("a");
+  log.Run().Rows(0, 5).Saved("absent.txt").Exit();
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("file absent.txt"));
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(5));
 }
 
 TEST_F(SyncLogsTest, ChoosesByName) {

@@ -189,25 +189,26 @@ absl::Status RunLogSync::End(std::vector<std::string>* notes) {
   }
   lock_.reset();
   const bool arrived = HasReport() && AllArrived();
-  bool damaged = false;
+  bool incomplete = false;
   for (size_t i = 0; i < parts_.size(); ++i) {
     const imports::LogImport::Findings& findings = parts_[i].import->findings();
     for (const auto& [type, count] : findings.left_out) {
       notes->push_back(absl::StrCat(Counted(count, "record"), " of ", type, " left out"));
     }
     notes->insert(notes->end(), findings.absent.begin(), findings.absent.end());
+    incomplete |= !findings.absent.empty();
     if (findings.not_json > 0) {
       notes->push_back(absl::StrCat(Counted(findings.not_json, "value"), " left out: not JSON"));
     }
     if (!findings.damage.empty()) {
       notes->push_back(absl::StrCat(findings.damage, "; what comes before was taken"));
-      damaged = true;
+      incomplete = true;
     } else if (arrived) {
       Mark(logs_[i], notes);
     }
   }
   if (!arrived) return absl::UnavailableError("not everything has arrived; run it again to go on");
-  if (damaged) return absl::DataLossError("a log could not be read to its end");
+  if (incomplete) return absl::DataLossError("a part of the run could not be read, see above");
   return absl::OkStatus();
 }
 
