@@ -100,13 +100,12 @@ void LogImport::TakeArtifact(const wandb_internal::ArtifactRecord& artifact) {
   if (!artifact.manifest().manifest_file_path().empty()) {
     return leave_out("more than 100,000 files");
   }
-  if (!artifact.distributed_id().empty() || artifact.incremental_beta1()) {
-    return leave_out("made by several writers, or in parts");
-  }
+  if (!artifact.distributed_id().empty()) return leave_out("made by several writers");
   Json object = Json::object();
   object["id"] = artifact.client_id();
   object["name"] = artifact.name();
   object["type"] = artifact.type();
+  if (artifact.incremental_beta1()) object["incremental"] = true;
   if (!artifact.description().empty()) object["description"] = artifact.description();
   object["aliases"] = Texts(artifact.aliases());
   object["tags"] = Texts(artifact.tags());

@@ -88,6 +88,9 @@ std::vector<Record> DescriptionChanges(const json& variables, const LogContents&
       const absl::string_view value = MemberIn(member.value, "value");
       if (member.key == kOwnKey) {
         AddOwn(value, contents, &update, &records);
+        if (const absl::string_view code = MemberIn(value, "code_path"); !code.empty()) {
+          config[kOwnKey] = absl::StrCat("{\"code_path\":", code, "}");
+        }
       } else {
         config[std::move(member.key)] = std::string(value);
       }

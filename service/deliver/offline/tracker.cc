@@ -75,11 +75,10 @@ nlohmann::json ArtifactFileUrls(const nlohmann::json& input) {
   return Data("createArtifactFiles", {{"files", {{"edges", std::move(edges)}}}});
 }
 
-nlohmann::json ManifestUrl(const nlohmann::json& variables) {
-  const std::string id = TextAt(variables, {"artifactID"});
-  return Data("createArtifactManifest",
-              {{"artifactManifest",
-                {{"id", id}, {"file", {{"uploadUrl", absl::StrCat(kArtifactUrl, id)}}}}}});
+// A manifest has the id of its artifact.
+nlohmann::json ManifestUrl(const char* member, const std::string& id) {
+  return Data(member, {{"artifactManifest",
+                        {{"id", id}, {"file", {{"uploadUrl", absl::StrCat(kArtifactUrl, id)}}}}}});
 }
 
 }  // namespace
@@ -131,11 +130,23 @@ absl::StatusOr<Tracker::Json> Tracker::OnQuery(const std::string& operation,
   if (operation == "CreateRunFiles") return RunFileUrls(variables);
   if (operation == "NotifyScriptableRunAlert") return OnAlert(variables);
   if (operation == "CreateArtifact") return OnCreateArtifact(At(variables, {"input"}));
-  if (operation == "CreateArtifactManifest") return ManifestUrl(variables);
+  if (operation == "CreateArtifactManifest") return OnCreateManifest(variables);
+  if (operation == "UpdateArtifactManifest") {
+    return ManifestUrl("updateArtifactManifest", TextAt(variables, {"artifactManifestID"}));
+  }
   if (operation == "CreateArtifactFiles") return ArtifactFileUrls(At(variables, {"input"}));
   if (operation == "CommitArtifact") return OnCommitArtifact(TextAt(variables, {"artifactID"}));
   const Json error = {{"message", "an offline run cannot ask the server"}};
   return Json{{"errors", Json::array({error})}};
+}
+
+Tracker::Json Tracker::OnCreateManifest(const Json& variables) {
+  const std::string id = TextAt(variables, {"artifactID"});
+  const auto found = artifacts_.find(id);
+  if (found != artifacts_.end()) {
+    found->second.incremental = TextAt(variables, {"manifestType"}) == "INCREMENTAL";
+  }
+  return ManifestUrl("createArtifactManifest", id);
 }
 
 absl::StatusOr<Tracker::Json> Tracker::OnUpsert(const Json& variables) {

@@ -56,6 +56,7 @@ class Tracker : public Transport {
 
   // Defined in tracker_artifacts.cc.
   absl::StatusOr<Json> OnCreateArtifact(const Json& input);
+  Json OnCreateManifest(const Json& variables);
   absl::StatusOr<Json> OnCommitArtifact(const std::string& id);
   absl::Status OnPutOfArtifact(absl::string_view url, const HttpRequest& request);
 
@@ -92,6 +93,7 @@ class Tracker : public Transport {
     Json input;
     Json manifest;
     std::string directory;  // of its files
+    bool incremental = false;
   };
   std::map<std::string, PendingArtifact> artifacts_;
 };

@@ -22,7 +22,8 @@ absl::StatusOr<Tracker::Json> Tracker::OnCreateArtifact(const Json& input) {
     id = absl::StrCat(parts_, "-", FileNameOf(client_id));
     artifacts_[id] = {.input = input,
                       .manifest = nullptr,
-                      .directory = absl::StrCat(directory_, "/artifacts/", id)};
+                      .directory = absl::StrCat(directory_, "/artifacts/", id),
+                      .incremental = false};
   }
   return Json{
       {"data",
@@ -50,6 +51,7 @@ absl::StatusOr<Tracker::Json> Tracker::OnCommitArtifact(const std::string& id) {
   wandb_internal::Record record;
   *record.mutable_artifact() = ArtifactOf(artifact.input, artifact.manifest, artifact.directory);
   record.mutable_artifact()->set_entity(contents_.run.entity());
+  record.mutable_artifact()->set_incremental_beta1(artifact.incremental);
   RETURN_IF_ERROR(Add(std::move(record)));
   artifacts_.erase(found);
   return Json{{"data", {{"commitArtifact", {{"artifact", {{"id", id}}}}}}}};
