@@ -81,7 +81,9 @@ def perform(run, call):
         if "save" in call:
             run.save(str(directory / call["save"]), base_path=str(directory), policy=call.get("policy", "now"))
     if "code" in call:
-        run.log_code(str(directory), name=call["code"]).wait()
+        logged = run.log_code(str(directory), name=call["code"])
+        if not run.offline:
+            logged.wait()
     if "artifact" in call:
         given = dict(call["artifact"])
         aliases, references = given.pop("aliases"), given.pop("references", [])
