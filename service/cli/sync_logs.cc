@@ -121,7 +121,8 @@ class LogsSync {
           unreadable_.emplace_back(name, log.status());
           continue;
         }
-        runs[imports::TargetOf(*log, flags_.instead)].push_back(*std::move(log));
+        std::vector<imports::RunLog>& parts = runs[imports::TargetOf(*log, flags_.instead)];
+        parts.push_back(*std::move(log));
       }
     }
     for (auto& [target, logs] : runs) {
