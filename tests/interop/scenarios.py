@@ -292,7 +292,7 @@ WHOLE = {
             one(
                 {"print": "hello"},
                 *ROWS,
-                {"pause": 1.5},
+                {"pause": 4},  # for several samples, also on a busy machine
                 {"print": "10 %\r20 %"},
                 {"exit": 0},
                 alone=True,
