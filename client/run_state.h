@@ -65,8 +65,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // Counts an upload that was refused.
   std::shared_ptr<Upload> RefuseUpload(std::string why);
   // `item` has an artifact without its files, and with a member `entries`. `paths`: files, and
-  // directories whose files are meant.
-  // `find` returns the files of a path, on the thread that copies them.
+  // directories whose files are meant. `find` returns the files of one, on the thread that copies
+  // them.
   std::shared_ptr<Upload> StageArtifact(v1::Item item, std::vector<std::string> paths,
                                         FindFiles find = FilesIn);
   // `item` has an artifact that the run uses. Among the uploads, so that it keeps its place.

@@ -1,4 +1,4 @@
-// Runs with WANDB_MODE=offline: directories for `wandb sync`.
+// Runs with WANDB_MODE=offline: directories for `wandb sync`. S15.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

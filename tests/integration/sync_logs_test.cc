@@ -1,4 +1,4 @@
-// `ranklog sync PATH` with the real program: logs of W&B's SDK are delivered once.
+// `ranklog sync PATH` with the real program: logs of W&B's SDK are delivered once. S15.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

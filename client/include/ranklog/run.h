@@ -353,7 +353,7 @@ class Run {
   // Equal content is not sent again: a version with the files of an earlier one is that version.
   // Finish() and the destructor wait until all uploads are staged, as long as their copies advance. A
   // refused upload counts in updates_refused. A forked child does not see the end of its parent's
-  // uploads.
+  // uploads. Links are followed; one whose target is absent refuses the artifact.
   //
   //   ranklog::Upload upload = run.LogArtifact({"gpt", "model", {"checkpoints/step-1000"}});
   //   if (!upload.Wait()) std::cerr << upload.error() << '\n';
@@ -366,7 +366,9 @@ class Run {
   Upload LogCode(const std::string& root = ".", const std::string& name = "",
                  const std::vector<std::string>& suffixes = {}) noexcept;
   // Uploads a file to the files of the run, in the same way. `name`: its path there, with /; empty: the
-  // last component of `path`. A later file of the same name replaces it.
+  // last component of `path`. A later file of the same name replaces it. Names of files that Ranklog
+  // writes itself are refused: config.yaml, output.log, requirements.txt, wandb-metadata.json and
+  // wandb-summary.json.
   Upload Save(const std::string& path, const std::string& name = "",
               SavePolicy policy = SavePolicy::kNow) noexcept;
 
