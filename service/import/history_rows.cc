@@ -4,20 +4,16 @@
 #include <cmath>
 
 #include "service/deliver/json_writer.h"
+#include "service/import/json_values.h"
 
 namespace ranklog::imports {
 namespace {
 
 using model::Json;
-using wandb_internal::HistoryItem;
 
 constexpr size_t kBatchBytes = 1 << 20;  // as the rows of runs: aggregate/batch_builder.h
 constexpr size_t kBatchBlocks = 256;
 constexpr double kMostTime = 9e12;  // s; fits in an int64_t of microseconds
-
-absl::string_view FlatKey(const HistoryItem& item) {
-  return item.nested_key_size() == 1 ? item.nested_key(0) : item.key();
-}
 
 }  // namespace
 
@@ -32,41 +28,38 @@ HistoryRows::HistoryRows(uint64_t rows, const std::vector<std::vector<std::strin
   next_shape_ = std::max<uint32_t>(1, static_cast<uint32_t>(shapes.size()));
 }
 
-void HistoryRows::Add(const wandb_internal::HistoryRecord& record) {
+void HistoryRows::Add(const RecordValues& record) {
   numbers_.clear();
   texts_.clear();
-  nested_.clear();
-  bool has_step = record.has_step();
-  int64_t step = record.step().num();
+  bool has_nested = false;
+  absl::optional<int64_t> step = record.step();
   double seconds = 0;
-  for (const HistoryItem& item : record.item()) {
-    if (item.nested_key_size() > 1) {
-      nested_.push_back(&item);
+  for (const RecordValues::Value& value : record.set()) {
+    if (value.names > 1) {
+      has_nested = true;
       continue;
     }
-    const absl::string_view key = FlatKey(item);
+    const absl::string_view key = record.PathOf(value)[0];
     double number = 0;
-    if (key == "_step" && ParseNumber(item.value_json(), &number)) {
+    if (key == "_step" && ParseNumber(value.json, &number)) {
       step = static_cast<int64_t>(number);
-      has_step = true;
-    } else if (key == "_timestamp" && ParseNumber(item.value_json(), &number)) {
+    } else if (key == "_timestamp" && ParseNumber(value.json, &number)) {
       seconds = number;
     } else {
-      AddValue(key, item.value_json());
+      AddValue(key, value.json);
     }
   }
-  if (!nested_.empty()) AddNested();
+  if (has_nested) AddNested(record);
   if (seconds > 0 && seconds < kMostTime) last_us_ = std::llround(seconds * 1e6);
-  if (!has_step) step = static_cast<int64_t>(next_ - 1);
 
-  const Kind kind{ShapeOfRow(), !has_step};
+  const Kind kind{ShapeOfRow(), !step.has_value()};
   model::Block& block = BlockOf(kind);
   model::Batch& batch = batches_.back();
   batch.last = next_++;
   block.offsets.push_back(static_cast<uint32_t>(batch.last - batch.first));
-  block.steps.push_back(step);
+  block.steps.push_back(step.value_or(static_cast<int64_t>(batch.last - 1)));
   block.times_us.push_back(last_us_);
-  for (const auto& [key, number] : numbers_) block.values.push_back(number);
+  for (const Number& number : numbers_) block.values.push_back(number.value);
   bytes_ += 32 + 8 * numbers_.size();
   for (model::Text& text : texts_) {
     bytes_ += 32 + text.key.size() + text.value.size();
@@ -78,7 +71,7 @@ void HistoryRows::Add(const wandb_internal::HistoryRecord& record) {
 void HistoryRows::AddValue(absl::string_view key, absl::string_view json) {
   double number = 0;
   if (ParseNumber(json, &number)) {
-    numbers_.emplace_back(NumberOf(key), number);
+    numbers_.push_back({NumberOf(key), static_cast<uint32_t>(numbers_.size()), number});
     return;
   }
   RowValue value = ToRowValue(json);
@@ -93,15 +86,16 @@ void HistoryRows::AddValue(absl::string_view key, absl::string_view json) {
 }
 
 // The nested keys with one beginning become one object.
-void HistoryRows::AddNested() {
+void HistoryRows::AddNested(const RecordValues& record) {
   Json objects = Json::object();
-  for (const HistoryItem* item : nested_) {
-    Json value = ToJson(item->value_json());
+  for (const RecordValues::Value& item : record.set()) {
+    if (item.names == 1) continue;
+    Json value = ToJson(item.json);
     if (value.is_discarded()) {
       ++not_json_;
       continue;
     }
-    SetAt(PathOf(*item), std::move(value), /*merge=*/true, &objects);
+    SetAt(record.PathOf(item), std::move(value), /*merge=*/true, &objects);
   }
   for (const auto& [key, value] : objects.items()) AddValue(key, deliver::ToJsonText(value));
 }
@@ -117,11 +111,12 @@ HistoryRows::KeyNumber HistoryRows::NumberOf(absl::string_view key) {
 
 // By their keys. Of a repeated key, the last number counts.
 void HistoryRows::SortNumbers() {
-  std::stable_sort(numbers_.begin(), numbers_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(numbers_.begin(), numbers_.end(), [](const Number& a, const Number& b) {
+    return a.key != b.key ? a.key < b.key : a.order < b.order;
+  });
   size_t kept = 0;
-  for (const auto& number : numbers_) {
-    if (kept > 0 && numbers_[kept - 1].first == number.first) --kept;
+  for (const Number& number : numbers_) {
+    if (kept > 0 && numbers_[kept - 1].key == number.key) --kept;
     numbers_[kept++] = number;
   }
   numbers_.resize(kept);
@@ -131,7 +126,7 @@ uint32_t HistoryRows::ShapeOfRow() {
   if (numbers_.empty()) return 0;
   SortNumbers();
   row_keys_.clear();
-  for (const auto& [key, value] : numbers_) row_keys_.push_back(key);
+  for (const Number& number : numbers_) row_keys_.push_back(number.key);
   const auto [known, is_new] = known_shapes_.try_emplace(row_keys_, next_shape_);
   if (is_new) {
     std::vector<std::string> keys;

@@ -10,9 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "service/import/json_values.h"
+#include "service/import/record_values.h"
 #include "service/model/batch.h"
-#include "wandb/wandb_internal.pb.h"
 
 namespace ranklog::imports {
 
@@ -27,7 +26,8 @@ class HistoryRows {
   HistoryRows(uint64_t rows, const std::vector<std::vector<std::string>>& shapes,
               int64_t started_us);
 
-  void Add(const wandb_internal::HistoryRecord& record);
+  // The values of a history record.
+  void Add(const RecordValues& record);
 
   uint64_t rows() const { return next_ - 1; }      // of the stream, so far
   uint64_t not_json() const { return not_json_; }  // values that were left out
@@ -52,7 +52,7 @@ class HistoryRows {
   };
 
   void AddValue(absl::string_view key, absl::string_view json);
-  void AddNested();
+  void AddNested(const RecordValues& record);
   void SortNumbers();
   uint32_t ShapeOfRow();
   model::Block& BlockOf(Kind kind);
@@ -75,9 +75,13 @@ class HistoryRows {
   size_t bytes_ = 0;                          // of the last batch
 
   // The row.
-  std::vector<std::pair<KeyNumber, double>> numbers_;
+  struct Number {
+    KeyNumber key;
+    uint32_t order;  // in the record
+    double value;
+  };
+  std::vector<Number> numbers_;
   std::vector<model::Text> texts_;
-  std::vector<const wandb_internal::HistoryItem*> nested_;
   std::vector<KeyNumber> row_keys_;
 };
 

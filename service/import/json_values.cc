@@ -1,5 +1,6 @@
 #include "service/import/json_values.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -58,8 +59,9 @@ bool ParseNumber(absl::string_view json, double* number) {
   const char* const end = json.data() + json.size();
   const auto read = std::from_chars(json.data(), end, *number);
   if (read.ec != std::errc() || read.ptr != end) return false;
-  const bool whole = json.find_first_of(".eE") == absl::string_view::npos;
-  if (!whole || digits.size() <= kAlwaysExact) return true;
+  if (digits.size() <= kAlwaysExact) return true;
+  const bool whole = std::all_of(digits.begin(), digits.end(), IsDigit);
+  if (!whole) return true;
   int64_t exact = 0;
   const auto integer = std::from_chars(json.data(), end, exact);
   return integer.ec == std::errc() && exact >= -kMostExact && exact <= kMostExact;
@@ -84,12 +86,12 @@ RowValue ToRowValue(absl::string_view json) {
 
 Json ToJson(absl::string_view json) { return model::ParseJsonText(Compact(json)); }
 
-void SetAt(absl::Span<const std::string> path, Json value, bool merge, Json* root) {
+void SetAt(absl::Span<const absl::string_view> path, Json value, bool merge, Json* root) {
   if (merge && value.is_object() && value.empty()) return;
   Json* at = root;
-  for (const std::string& name : path) {
+  for (const absl::string_view name : path) {
     if (!at->is_object()) *at = Json::object();
-    at = &(*at)[name];
+    at = &(*at)[std::string(name)];
   }
   if (!merge || !value.is_object()) {
     *at = std::move(value);

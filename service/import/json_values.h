@@ -4,7 +4,6 @@
 #define SERVICE_IMPORT_JSON_VALUES_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -34,18 +33,10 @@ bool ParseNumber(absl::string_view json, double* number);
 // A discarded value if it is not JSON, or nested too deeply.
 model::Json ToJson(absl::string_view json);
 
-// The names of the members that lead to a value: one of a flat item, or several. `Item` is a
-// HistoryItem, ConfigItem or SummaryItem.
-using Path = std::vector<std::string>;
-template <typename Item>
-Path PathOf(const Item& item) {
-  if (item.nested_key_size() == 0) return {item.key()};
-  return {item.nested_key().begin(), item.nested_key().end()};
-}
-
 // Sets the value at a path below `root`. What is not an object on the way is replaced by one.
 // `merge`: an object is taken apart, so that its neighbours stay; an empty one changes nothing.
-void SetAt(absl::Span<const std::string> path, model::Json value, bool merge, model::Json* root);
+void SetAt(absl::Span<const absl::string_view> path, model::Json value, bool merge,
+           model::Json* root);
 
 }  // namespace ranklog::imports
 

@@ -1,7 +1,5 @@
 #include "service/import/log_import.h"
 
-#include <google/protobuf/arena.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +20,6 @@ using wandb_internal::Record;
 constexpr char kNoExit[] =
     "its log has no exit: the program was killed, or had not ended when the log was imported";
 constexpr char kWandb[] = "wandb";
-constexpr uint64_t kArenaBytes = 256 << 10;
 
 // Such as "type 31": a newer program wrote it.
 std::string TypeOf(const Record& record) {
@@ -119,7 +116,7 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
   if (findings_.torn) findings_.damage.clear();
   findings_.torn = false;
   const uint64_t from = reader_->offset();
-  google::protobuf::Arena arena;  // faster than a message that changes its type with each record
+  Record record;
   while (findings_.damage.empty() && reader_->offset() < from + bytes) {
     const uint64_t begin = reader_->offset() * kPlaces;
     const absl::StatusOr<absl::optional<std::string>> next = reader_->Next();
@@ -134,14 +131,14 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
     staged_ = 0;
     const bool stored = IsStored();
     if (std::exchange(was_stored_, stored) && !stored) ForgetChanges();
-    if (arena.SpaceUsed() > kArenaBytes) arena.Reset();
-    Record& record = *google::protobuf::Arena::CreateMessage<Record>(&arena);
-    if (!record.ParseFromString(**next)) {
+    if (const ValueRecord with_values = FindValueRecord(**next); with_values.field != 0) {
+      if (!TakeValues(with_values, stored)) LeaveOut("unreadable");
+    } else if (record.ParseFromString(**next)) {
+      TakeAlways(record);
+      if (!stored) Take(record);
+    } else {
       LeaveOut("unreadable");
-      continue;
     }
-    TakeAlways(record);
-    if (!stored) Take(record);
   }
   if (reader_->offset() == from) return false;
   findings_.not_json = rows_->not_json();
@@ -149,14 +146,23 @@ absl::StatusOr<bool> LogImport::Read(size_t bytes) {
   return true;
 }
 
+bool LogImport::TakeValues(const ValueRecord& record, bool stored) {
+  if (record.field == Record::kHistoryFieldNumber) {
+    if (stored) return true;
+    if (!values_.ReadHistory(record.content)) return false;
+    rows_->Add(values_);
+    last_us_ = std::max(last_us_, rows_->last_us());
+    return true;
+  }
+  if (!values_.ReadUpdates(record.content)) return false;
+  (record.field == Record::kConfigFieldNumber ? config_ : summary_).Apply(values_);
+  return true;
+}
+
 void LogImport::TakeAlways(const Record& record) {
   switch (record.record_type_case()) {
     case Record::kRun:
       return TakeRun(record.run());
-    case Record::kConfig:
-      return config_.Apply(record.config());
-    case Record::kSummary:
-      return summary_.Apply(record.summary());
     case Record::kEnvironment:
       metadata_.update(ToMetadata(record.environment()));
       metadata_changed_ = true;
@@ -179,10 +185,6 @@ void LogImport::TakeAlways(const Record& record) {
 
 void LogImport::Take(const Record& record) {
   switch (record.record_type_case()) {
-    case Record::kHistory:
-      rows_->Add(record.history());
-      last_us_ = std::max(last_us_, rows_->last_us());
-      return;
     case Record::kStats:
       samples_.push_back(ToSample(record.stats()));
       last_us_ = std::max(last_us_, samples_.back().time_us);
@@ -201,8 +203,6 @@ void LogImport::Take(const Record& record) {
     case Record::kExit:
       return AddFilesAtEnd();
     case Record::kRun:
-    case Record::kConfig:
-    case Record::kSummary:
     case Record::kEnvironment:
     case Record::kOutputRaw:
     case Record::kOutputLogger:
@@ -222,8 +222,10 @@ void LogImport::Print(bool error, absl::string_view text, int64_t time_us) {
 }
 
 void LogImport::TakeRun(const wandb_internal::RunRecord& run) {
-  config_.Apply(run.config());
-  summary_.Apply(run.summary());
+  const std::string config = run.config().SerializeAsString();
+  if (values_.ReadUpdates(config)) config_.Apply(values_);
+  const std::string summary = run.summary().SerializeAsString();
+  if (values_.ReadUpdates(summary)) summary_.Apply(values_);
   if (run.has_branch_point() && run.branch_point().run() == run.run_id()) {
     findings_.absent.push_back(absl::StrCat("its rewind to step ", run.branch_point().value(),
                                             ": a tracker keeps the rows that it has"));

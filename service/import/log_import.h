@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "service/import/history_rows.h"
 #include "service/import/record_object.h"
+#include "service/import/record_values.h"
 #include "service/import/run_logs.h"
 #include "service/model/line_editor.h"
 #include "service/model/run.h"
@@ -90,6 +91,8 @@ class LogImport {
 
   model::Session SessionOf() const;
   model::RunAssignment AssignmentOf() const;
+  // False: it is damaged.
+  bool TakeValues(const ValueRecord& record, bool stored);
   void Take(const wandb_internal::Record& record);
   // Records of which a later part of the log needs something, also if the store has them.
   void TakeAlways(const wandb_internal::Record& record);
@@ -129,6 +132,7 @@ class LogImport {
   wandb_internal::RunRecord run_;  // with later changes
   model::Stream stream_;
   std::unique_ptr<HistoryRows> rows_;
+  RecordValues values_;
   RecordObject config_{/*merges=*/true};
   RecordObject summary_{/*merges=*/false};
   model::Json metadata_ = model::Json::object();

@@ -1,6 +1,10 @@
 #include "service/import/record_object.h"
 
+#include <string>
 #include <utility>
+
+#include "absl/strings/match.h"
+#include "service/import/json_values.h"
 
 namespace ranklog::imports {
 
@@ -23,23 +27,26 @@ void RecordObject::ReadText(Member* member) {
   member->text.clear();
 }
 
-void RecordObject::SetFlat(const std::string& key, const std::string& json) {
-  if (merges_ && !json.empty() && json[0] == '{') return SetNested({key}, json);
-  Member& member = Find(key);
-  member.changed = true;
-  member.text = json;
+void RecordObject::Apply(const RecordValues& values) {
+  for (const RecordValues::Value& value : values.set()) Set(values.PathOf(value), value.json);
+  for (const RecordValues::Value& value : values.removed()) Remove(values.PathOf(value));
 }
 
-void RecordObject::SetNested(const Path& path, const std::string& json) {
+void RecordObject::Set(RecordValues::Path path, absl::string_view json) {
   Member& member = Find(path[0]);
   member.changed = true;
+  const bool flat = path.size() == 1 && !(merges_ && absl::StartsWith(json, "{"));
+  if (flat && !json.empty()) {
+    member.text.assign(json.data(), json.size());
+    return;
+  }
   ReadText(&member);
   Json value = ToJson(json);
   if (value.is_discarded()) value = Json();
-  SetAt(absl::MakeConstSpan(path).subspan(1), std::move(value), merges_, &member.value);
+  SetAt(path.subspan(1), std::move(value), merges_, &member.value);
 }
 
-void RecordObject::Remove(const Path& path) {
+void RecordObject::Remove(RecordValues::Path path) {
   Member& member = Find(path[0]);
   member.changed = true;
   ReadText(&member);
@@ -48,11 +55,11 @@ void RecordObject::Remove(const Path& path) {
     return;
   }
   Json* at = &member.value;
-  for (size_t i = 1; i + 1 < path.size(); ++i) {
-    if (!at->is_object() || !at->contains(path[i])) return;
-    at = &(*at)[path[i]];
+  for (const absl::string_view name : path.subspan(1, path.size() - 2)) {
+    if (!at->is_object() || !at->contains(std::string(name))) return;
+    at = &(*at)[std::string(name)];
   }
-  if (at->is_object()) at->erase(path.back());
+  if (at->is_object()) at->erase(std::string(path.back()));
 }
 
 Json RecordObject::TakeChanged() {

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "service/import/json_values.h"
+#include "service/import/record_values.h"
 #include "service/model/item.h"
 
 namespace ranklog::imports {
@@ -20,18 +20,8 @@ class RecordObject {
   // replaces them (the summary).
   explicit RecordObject(bool merges) : merges_(merges) {}
 
-  // For a ConfigRecord or a SummaryRecord.
-  template <typename Record>
-  void Apply(const Record& record) {
-    for (const auto& item : record.update()) {
-      if (item.nested_key_size() <= 1) {
-        SetFlat(item.nested_key_size() == 1 ? item.nested_key(0) : item.key(), item.value_json());
-      } else {
-        SetNested(PathOf(item), item.value_json());
-      }
-    }
-    for (const auto& item : record.remove()) Remove(PathOf(item));
-  }
+  // The values of a config or summary record.
+  void Apply(const RecordValues& values);
 
   // The top-level members that were set or removed since the last call, with their whole values.
   // Null: removed, or not JSON.
@@ -46,9 +36,8 @@ class RecordObject {
   };
   Member& Find(absl::string_view key);
   static void ReadText(Member* member);
-  void SetFlat(const std::string& key, const std::string& json);
-  void SetNested(const Path& path, const std::string& json);
-  void Remove(const Path& path);
+  void Set(RecordValues::Path path, absl::string_view json);
+  void Remove(RecordValues::Path path);
 
   const bool merges_;
   std::vector<Member> members_;  // in the order in which they were first set

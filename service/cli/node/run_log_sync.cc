@@ -77,24 +77,32 @@ absl::Status RunLogSync::Start(const std::function<void(uint64_t)>& on_progress)
   ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, options_.credentials_dir));
   ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(state_dir_));
   uint64_t done = 0;
-  for (const imports::RunLog& log : logs_) {
-    RETURN_IF_ERROR(BeginPart(log));
-    Part& part = parts_.back();
-    RETURN_IF_ERROR(ReadPart(part, [&](uint64_t bytes) { on_progress(done + bytes); }));
-    const bool follow = options_.live && &log == &logs_.back();
-    if (!part.ended && !(follow && !part.import->findings().has_exit)) {
-      RETURN_IF_ERROR(EndPart(part));
-    }
-    done += log.bytes;
+  const auto progress = [&](uint64_t bytes) { on_progress(done + bytes); };
+  for (size_t i = 0; i + 1 < logs_.size(); ++i) {
+    RETURN_IF_ERROR(BeginPart(logs_[i]));
+    RETURN_IF_ERROR(ReadPart(parts_.back(), progress));
+    if (!parts_.back().ended) RETURN_IF_ERROR(EndPart(parts_.back()));
+    done += logs_[i].bytes;
   }
+  // The last part is delivered while it is read.
+  RETURN_IF_ERROR(BeginPart(logs_.back()));
+  Part& last = parts_.back();
+  RETURN_IF_ERROR(ReadMore(last).status());
   RETURN_IF_ERROR(ReadReport());
   moved_at_ = SteadyNow();
-  if (IsComplete(report_, options_.kind) && !query::IsOpen(report_, report_.destinations.front())) {
+  if (last.ended && IsComplete(report_, options_.kind) &&
+      !query::IsOpen(report_, report_.destinations.front())) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(pipeline_->CheckCredentials(report_.run, options_.kind));
   RETURN_IF_ERROR(pipeline_->TryAgain(run_, options_.kind));
-  return pipeline_->Start({run_});
+  RETURN_IF_ERROR(pipeline_->Start({run_}));
+  RETURN_IF_ERROR(ReadPart(last, progress));
+  if (!last.ended && !(options_.live && !last.import->findings().has_exit)) {
+    RETURN_IF_ERROR(EndPart(last));
+  }
+  moved_at_ = SteadyNow();
+  return ReadReport();
 }
 
 absl::Status RunLogSync::BeginPart(const imports::RunLog& log) {
@@ -113,17 +121,23 @@ absl::Status RunLogSync::BeginPart(const imports::RunLog& log) {
   return import.Prepare(*reader_);
 }
 
-absl::Status RunLogSync::ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress) {
+absl::StatusOr<bool> RunLogSync::ReadMore(Part& part) {
+  if (part.ended) return false;
   imports::LogImport& import = *part.import;
-  while (!part.ended) {
-    ASSIGN_OR_RETURN(const bool any, import.Read(kPartBytes));
+  ASSIGN_OR_RETURN(const bool any, import.Read(kPartBytes));
+  if (!any) return false;
+  RETURN_IF_ERROR(
+      pipeline_->Write(run_, [&](storage::Store& store) { return import.Apply(store); }));
+  import.Clear();
+  return true;
+}
+
+absl::Status RunLogSync::ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress) {
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, ReadMore(part));
     if (!any) return absl::OkStatus();
-    RETURN_IF_ERROR(
-        pipeline_->Write(run_, [&](storage::Store& store) { return import.Apply(store); }));
-    import.Clear();
-    on_progress(import.offset());
+    on_progress(part.import->offset());
   }
-  return absl::OkStatus();
 }
 
 absl::Status RunLogSync::EndPart(Part& part) {

@@ -44,7 +44,7 @@ class RunLogSync {
   // The state directory has an earlier import of the run.
   bool IsKnown() const;
 
-  // Imports the logs and begins to deliver. `on_progress` is called with the bytes read so far.
+  // Imports the logs and delivers meanwhile. `on_progress` is called with the bytes read so far.
   //   kAlreadyExists       another process syncs the run
   //   kFailedPrecondition  there is no key for the server, or the parts are not in their order
   absl::Status Start(const std::function<void(uint64_t)>& on_progress);
@@ -66,6 +66,8 @@ class RunLogSync {
     bool ended = false;
   };
   absl::Status BeginPart(const imports::RunLog& log);
+  // Imports a few MB more. False: there is nothing new.
+  absl::StatusOr<bool> ReadMore(Part& part);
   absl::Status ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress);
   absl::Status EndPart(Part& part);
   absl::Status ReadReport();

@@ -7,11 +7,13 @@
 #include "service/deliver/json_writer.h"
 #include "service/import/json_values.h"
 #include "service/import/record_object.h"
+#include "service/import/record_values.h"
 #include "wandb/wandb_internal.pb.h"
 
 namespace ranklog::imports {
 namespace {
 
+using ::testing::ElementsAre;
 using Kind = RowValue::Kind;
 
 std::string Text(const model::Json& json) { return deliver::ToJsonText(json); }
@@ -38,11 +40,67 @@ TEST(ImportValuesTest, OtherValuesAreText) {
   EXPECT_EQ(ToRowValue("inf").kind, Kind::kNotJson);
 }
 
+TEST(RecordValuesTest, ReadsWhatProtobufWrote) {
+  wandb_internal::Record record;
+  record.set_num(300);
+  wandb_internal::HistoryRecord& history = *record.mutable_history();
+  history.mutable_step()->set_num(-7);
+  history.add_item()->set_key("flat");
+  history.mutable_item(0)->set_value_json(std::string(300, '1'));
+  history.add_item()->add_nested_key("a");
+  history.mutable_item(1)->add_nested_key("");
+  history.mutable_item(1)->set_key("not used");
+  history.add_item();
+  record.mutable__info()->set_stream_id("s");
+  const std::string bytes = record.SerializeAsString();
+
+  const ValueRecord found = FindValueRecord(bytes);
+  EXPECT_EQ(found.field, wandb_internal::Record::kHistoryFieldNumber);
+  RecordValues values;
+  ASSERT_TRUE(values.ReadHistory(found.content));
+  EXPECT_EQ(values.step(), -7);
+  ASSERT_EQ(values.set().size(), 3);
+  EXPECT_THAT(values.PathOf(values.set()[0]), ElementsAre("flat"));
+  EXPECT_EQ(values.set()[0].json, std::string(300, '1'));
+  EXPECT_THAT(values.PathOf(values.set()[1]), ElementsAre("a", ""));
+  EXPECT_THAT(values.PathOf(values.set()[2]), ElementsAre(""));
+}
+
+TEST(RecordValuesTest, FindsNoValuesInOtherRecords) {
+  wandb_internal::Record record;
+  record.mutable_exit()->set_exit_code(1);
+  EXPECT_EQ(FindValueRecord(record.SerializeAsString()).field, 0);
+  EXPECT_EQ(FindValueRecord("").field, 0);
+}
+
+// A record that is cut is a damaged one, or one with fewer values.
+TEST(RecordValuesTest, RefusesDamage) {
+  wandb_internal::HistoryRecord history;
+  history.add_item()->set_key("a");
+  history.mutable_item(0)->set_value_json("1");
+  const std::string bytes = history.SerializeAsString();
+  RecordValues values;
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_FALSE(values.ReadHistory(bytes.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(values.ReadHistory(bytes + '\0'));  // no field has the number 0
+  history.mutable_item(0)->mutable_key()->assign("\xff");
+  EXPECT_FALSE(values.ReadHistory(history.SerializePartialAsString()));
+}
+
 template <typename Record>
 void Set(std::vector<std::string> path, const std::string& json, Record* record) {
   auto* const item = record->add_update();
   *item->mutable_nested_key() = {path.begin(), path.end()};
   item->set_value_json(json);
+}
+
+template <typename Record>
+void Apply(const Record& record, RecordObject* object) {
+  const std::string bytes = record.SerializeAsString();
+  RecordValues values;
+  ASSERT_TRUE(values.ReadUpdates(bytes));
+  object->Apply(values);
 }
 
 TEST(RecordObjectTest, ConfigMergesObjects) {
@@ -51,7 +109,7 @@ TEST(RecordObjectTest, ConfigMergesObjects) {
   Set({"opt"}, R"({"name": "adam", "lr": {"base": 1}})", &record);
   Set({"opt", "lr", "warm"}, "2", &record);
   Set({"opt"}, R"({"lr": {"base": 3}, "none": {}})", &record);
-  config.Apply(record);
+  Apply(record, &config);
   EXPECT_EQ(Text(config.TakeChanged()), R"({"opt":{"name":"adam","lr":{"base":3,"warm":2}}})");
 }
 
@@ -62,7 +120,7 @@ TEST(RecordObjectTest, SummaryReplacesObjects) {
   Set({"loss", "max"}, "2", &record);
   Set({"acc"}, R"({"a": 1})", &record);
   Set({"acc"}, R"({"b": 1})", &record);
-  summary.Apply(record);
+  Apply(record, &summary);
   EXPECT_EQ(Text(summary.TakeChanged()), R"({"loss":{"min":1,"max":2},"acc":{"b":1}})");
 }
 
@@ -71,12 +129,12 @@ TEST(RecordObjectTest, GivesOnlyChangesWithWholeMembers) {
   wandb_internal::ConfigRecord first;
   Set({"a", "x"}, "1", &first);
   Set({"b"}, "1", &first);
-  config.Apply(first);
+  Apply(first, &config);
   config.TakeChanged();
   wandb_internal::ConfigRecord second;
   Set({"a", "y"}, "2", &second);
   second.add_remove()->set_key("b");
-  config.Apply(second);
+  Apply(second, &config);
   EXPECT_EQ(Text(config.TakeChanged()), R"({"a":{"x":1,"y":2},"b":null})");
   EXPECT_EQ(Text(config.TakeChanged()), "{}");
 }
