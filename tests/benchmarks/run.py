@@ -47,6 +47,7 @@ FIGURES = {
     "SummaryCalls": {"ms"},
     "StoreFloodAll": {"bytes_per_value"},
     "StoreFloodMain": {"bytes_per_value"},
+    "LogSyncVersusWandb": {"cpu_ratio", "elapsed_ratio", "memory_ratio"},
     "LoggingOverhead": {"cpu_percent", "step_percent"},
     "TrainMemory/small": {"ratio"},
     "TrainMemory/tiny": {"ratio"},
