@@ -201,7 +201,7 @@ bool StoreLoop::CommitAndAnswer() {
 
 bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) {
   bool changed = false;
-  bool retry = false;
+  bool retrying = false;
   {
     absl::MutexLock lock(&mutex_);
     // Compares codes, not messages: a message names the failed statement, which differs between
@@ -214,12 +214,12 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) 
       needs_checkpoint_ = true;
     } else {
       ++counters_.failed_commits;
-      retry = WantsRetry(committed) && retrying_;
     }
+    retrying = retrying_;
   }
-  if (changed) LogOutcome(committed);
+  if (changed && retrying) LogOutcome(committed);  // otherwise the caller tells the error
   if (changed && options_.on_outcome) options_.on_outcome(committed);
-  return retry;
+  return WantsRetry(committed) && retrying;
 }
 
 void StoreLoop::WaitToRetry() {

@@ -7,12 +7,15 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/service/import/log_builder.h"
+#include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/own_mounts.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::testing {
@@ -129,6 +132,26 @@ TEST_F(SyncLogsTest, KilledSyncContinuesWithoutDoubling) {
   EXPECT_THAT(wandb_.run("a").history, SizeIs(30000));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
   EXPECT_TRUE(IsMarked(log));
+}
+
+// The log is larger than what is imported before the delivery begins.
+TEST_F(SyncLogsTest, FullDiskEndsTheSync) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(dir_.File("state"), "16m");
+  ASSERT_TRUE(disk.mounted());
+  LogBuilder log = Log("a");
+  log.Run();
+  std::minstd_rand random(1);  // the store compresses what repeats
+  for (int64_t row = 0; row < 40; ++row) {
+    std::string text(1 << 20, '\0');
+    for (char& c : text) c = static_cast<char>('a' + random() % 26);
+    log.Row(row, {{"text", "\"" + text + "\""}});
+  }
+  log.Exit();
+  const Finished finished = Sync({log.dir()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("full"));
+  EXPECT_FALSE(IsMarked(log));
 }
 
 TEST_F(SyncLogsTest, LostStoreDoublesNoRows) {

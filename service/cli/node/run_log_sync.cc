@@ -96,7 +96,7 @@ absl::Status RunLogSync::Start(const std::function<void(uint64_t)>& on_progress)
   }
   RETURN_IF_ERROR(pipeline_->CheckCredentials(report_.run, options_.kind));
   RETURN_IF_ERROR(pipeline_->TryAgain(run_, options_.kind));
-  RETURN_IF_ERROR(pipeline_->Start({run_}));
+  RETURN_IF_ERROR(pipeline_->Start({run_}, /*waits_for_space=*/false));
   RETURN_IF_ERROR(ReadPart(last, progress));
   if (!last.ended && !(options_.live && !last.import->findings().has_exit)) {
     RETURN_IF_ERROR(EndPart(last));

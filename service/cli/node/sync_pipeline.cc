@@ -153,10 +153,11 @@ absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::st
   return FindKey(credentials_, state_dir_, run, kind).status();
 }
 
-absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
+absl::Status SyncPipeline::Start(std::set<int64_t> runs, bool waits_for_space) {
   pipeline::TrackerOptions options;
   store_ =
       std::make_unique<pipeline::StoreLoop>(std::move(unused_), pipeline::StoreLoop::Options());
+  if (!waits_for_space) store_->StopRetrying();
   options.wanted = [chosen = std::move(runs)](int64_t run) { return chosen.count(run) != 0; };
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
                    pipeline::MakeTrackerWorkers(state_dir_, &credentials_, options));

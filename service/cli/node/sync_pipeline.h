@@ -48,8 +48,8 @@ class SyncPipeline {
   ~SyncPipeline();
 
   // Writes in a transaction, and waits for the commit. After Start(), aggregates the new rows of `run`
-  // at once; a write that failed is retried while the disk is full.
-  //   kResourceExhausted  the disk is full; only before Start()
+  // at once.
+  //   kResourceExhausted  the disk is full; after Start() kUnavailable, or it waits
   absl::Status Write(int64_t run, std::function<absl::Status(storage::Store&)> write);
 
   // Adds a destination to a run. The write is not retried. Call it before Start().
@@ -68,11 +68,11 @@ class SyncPipeline {
   // Whether there is a key for this run's tracker. The errors are those of FindKey().
   absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
 
-  // Starts to deliver `runs`. Other runs are not delivered.
-  absl::Status Start(std::set<int64_t> runs);
+  // Starts to deliver `runs`. Other runs are not delivered. `waits_for_space`: while the disk is
+  // full, writes are retried; otherwise they fail.
+  absl::Status Start(std::set<int64_t> runs, bool waits_for_space = true);
 
-  // Returns why the store cannot be written, or an empty string if it can. A failed write is
-  // retried each second.
+  // Returns why the store cannot be written, or an empty string if it can.
   std::string StoreError() const;
 
  private:
