@@ -190,6 +190,7 @@ class LogsSync {
       job.status = job.sync->Start([&](uint64_t bytes) {
         importing_bytes_ = static_cast<double>(bytes);
         Show(active, &progress);
+        return sync_interrupted == 0;
       });
       importing_bytes_ = 0;
       if (job.status.ok()) {

@@ -66,7 +66,7 @@ bool RunLogSync::IsKnown() const {
   return access(absl::StrCat(state_dir_, "/", storage::kStoreFile).c_str(), F_OK) == 0;
 }
 
-absl::Status RunLogSync::Start(const std::function<void(uint64_t)>& on_progress) {
+absl::Status RunLogSync::Start(const std::function<bool(uint64_t)>& on_progress) {
   absl::StatusOr<storage::StateLock> lock = storage::StateLock::Acquire(state_dir_);
   if (absl::IsAlreadyExists(lock.status())) {
     return absl::AlreadyExistsError(
@@ -77,7 +77,7 @@ absl::Status RunLogSync::Start(const std::function<void(uint64_t)>& on_progress)
   ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, options_.credentials_dir));
   ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(state_dir_));
   uint64_t done = 0;
-  const auto progress = [&](uint64_t bytes) { on_progress(done + bytes); };
+  const auto progress = [&](uint64_t bytes) { return on_progress(done + bytes); };
   for (size_t i = 0; i + 1 < logs_.size(); ++i) {
     RETURN_IF_ERROR(BeginPart(logs_[i]));
     RETURN_IF_ERROR(ReadPart(parts_.back(), progress));
@@ -132,11 +132,11 @@ absl::StatusOr<bool> RunLogSync::ReadMore(Part& part) {
   return true;
 }
 
-absl::Status RunLogSync::ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress) {
+absl::Status RunLogSync::ReadPart(Part& part, const std::function<bool(uint64_t)>& on_progress) {
   while (true) {
     ASSIGN_OR_RETURN(const bool any, ReadMore(part));
     if (!any) return absl::OkStatus();
-    on_progress(part.import->offset());
+    if (!on_progress(part.import->offset())) return absl::CancelledError("interrupted");
   }
 }
 
@@ -148,7 +148,7 @@ absl::Status RunLogSync::EndPart(Part& part) {
 absl::StatusOr<bool> RunLogSync::Poll() {
   Part& last = parts_.back();
   if (!last.ended) {
-    RETURN_IF_ERROR(ReadPart(last, [](uint64_t) {}));
+    RETURN_IF_ERROR(ReadPart(last, [](uint64_t) { return true; }));
     if (last.import->findings().has_exit) RETURN_IF_ERROR(EndPart(last));
   }
   RETURN_IF_ERROR(ReadReport());

@@ -44,10 +44,11 @@ class RunLogSync {
   // The state directory has an earlier import of the run.
   bool IsKnown() const;
 
-  // Imports the logs and delivers meanwhile. `on_progress` is called with the bytes read so far.
+  // Imports the logs and delivers meanwhile. `on_progress` is called with the bytes read so far; false: stop.
+  //   kCancelled           `on_progress` returned false
   //   kAlreadyExists       another process syncs the run
   //   kFailedPrecondition  there is no key for the server, or the parts are not in their order
-  absl::Status Start(const std::function<void(uint64_t)>& on_progress);
+  absl::Status Start(const std::function<bool(uint64_t)>& on_progress);
   // Looks once; takes what was added to a live log. True: it is over, for one of these reasons: all
   // is delivered, or nothing has moved for the timeout.
   absl::StatusOr<bool> Poll();
@@ -68,7 +69,7 @@ class RunLogSync {
   absl::Status BeginPart(const imports::RunLog& log);
   // Imports a few MB more. False: there is nothing new.
   absl::StatusOr<bool> ReadMore(Part& part);
-  absl::Status ReadPart(Part& part, const std::function<void(uint64_t)>& on_progress);
+  absl::Status ReadPart(Part& part, const std::function<bool(uint64_t)>& on_progress);
   absl::Status EndPart(Part& part);
   absl::Status ReadReport();
   bool AllArrived() const;
