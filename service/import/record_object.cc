@@ -13,9 +13,12 @@ using model::Json;
 RecordObject::Member& RecordObject::Find(absl::string_view key) {
   // Records set the same members in the same order.
   if (expected_ >= members_.size() || members_[expected_].key != key) {
-    const auto [found, is_new] = index_.try_emplace(std::string(key), members_.size());
-    if (is_new) members_.push_back({.key = std::string(key)});
-    expected_ = found->second;
+    const auto found = index_.find(key);
+    expected_ = found == index_.end() ? members_.size() : found->second;
+    if (found == index_.end()) {
+      members_.push_back({.key = std::string(key)});
+      index_.emplace(key, expected_);
+    }
   }
   return members_[expected_++];
 }
