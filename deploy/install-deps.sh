@@ -23,7 +23,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev   # the wire
   libsqlite3-dev libcurl4-openssl-dev zlib1g-dev libssl-dev                             # the store, delivery
-  libcli11-dev libspdlog-dev nlohmann-json3-dev prometheus-cpp-dev                      # flags, logs, JSON, metrics
+  libcli11-dev libspdlog-dev nlohmann-json3-dev prometheus-cpp-dev libcivetweb-dev      # flags, logs, JSON, metrics, the page
   libtorch-dev libgloo-dev libopenblas0-pthread                                         # the trainer; its BLAS is 15 times faster than the default one
   libsentencepiece-dev                                                                  # --tokenizer bpe; without it the trainer has bytes only
   jargon-text                                                                           # the built-in text that it trains on

@@ -37,6 +37,7 @@ set(allow_service/pipeline service/pipeline service/sample ${allow_service/deliv
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})
 set(allow_service/pipeline/job_end service/pipeline/job_end ${allow_service/pipeline})
 set(allow_service/query service/query ${allow_service/deliver})
+set(allow_service/ui service/ui ${allow_service/query})
 set(allow_service/ingest service/ingest ${allow_service/pipeline} proto)
 set(allow_service/ingest/server service/ingest/server ${allow_service/ingest})
 set(allow_service/ingest/orphans service/ingest/orphans ${allow_service/ingest})
@@ -49,7 +50,7 @@ set(allow_service/cli/node service/cli/node service/import service/storage/recov
     service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
 set(allow_service/cli/console service/cli/console service/model service/base proto)  # and ranklog/run.h, as any program that logs
-set(allow_service/cli service/cli service/cli/console service/pipeline/job_end ${allow_service/cli/doctor})
+set(allow_service/cli service/cli service/ui service/cli/console service/pipeline/job_end ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)
@@ -57,6 +58,7 @@ set(foreign_curl "curl/" service/deliver)
 set(foreign_torch "(torch|ATen|c10)/" trainer)
 set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/daemon service/cli)
 set(foreign_prometheus "prometheus/" service/daemon)
+set(foreign_civetweb "civetweb\\.h" service/ui)
 set(foreign_wandb_internal "wandb/wandb_internal" service/deliver service/import)
 set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/import service/ingest service/daemon service/cli)
 
@@ -71,7 +73,7 @@ endfunction()
 set(folders proto client client/base client/settings client/facts client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate service/wandb_log
-    service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/import service/pipeline service/pipeline/delivery service/pipeline/job_end service/query
+    service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/import service/pipeline service/pipeline/delivery service/pipeline/job_end service/query service/ui
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
 
@@ -108,7 +110,7 @@ foreach(top proto client trainer service)
           complain("${file}: only the public headers of client are for the trainer: ${header}")
         endif()
       endif()
-      foreach(kind sqlite3 curl torch grpc protobuf wandb_internal prometheus)
+      foreach(kind sqlite3 curl torch grpc protobuf wandb_internal prometheus civetweb)
         list(GET foreign_${kind} 0 pattern)
         if(header MATCHES "^${pattern}" AND NOT folder STREQUAL proto AND NOT folder IN_LIST foreign_${kind})
           complain("${file}: ${kind} stops at ${foreign_${kind}}: ${header}")

@@ -1,0 +1,60 @@
+// The data of the local page, as JSON. README.md lists the paths and their members.
+
+#ifndef SERVICE_UI_ANSWERS_H_
+#define SERVICE_UI_ANSWERS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "service/model/run.h"
+#include "service/ui/curve_cache.h"
+#include "service/ui/params.h"
+#include "service/ui/stores.h"
+
+namespace ranklog::ui {
+
+// Reads only. Call it from any thread.
+class Answers {
+ public:
+  // `stores` must outlive this object.
+  explicit Answers(const Stores* stores) : stores_(*stores) {}
+
+  // The answer to a request for `path`, such as "/api/runs". It is valid JSON: NaN and infinities
+  // are null, and invalid UTF-8 is replaced.
+  //   kNotFound         there is no such path, run or store
+  //   kInvalidArgument  a parameter is missing or malformed
+  absl::StatusOr<std::string> Get(absl::string_view path, const Params& params);
+
+  // A text that changes if the runs of a page change: with keys in parameters `run`, these runs,
+  // else all runs. Cheap, for a loop that waits for changes. A store that cannot be read does not
+  // change.
+  std::string State(const Params& params) const;
+
+ private:
+  struct RunOf {
+    RunKey key;
+    std::unique_ptr<storage::StoreReader> reader;
+  };
+  absl::StatusOr<RunOf> OpenRun(const Params& params) const;  // of the parameter `run`
+
+  absl::StatusOr<std::string> Runs() const;
+  absl::StatusOr<std::string> Run(const Params& params) const;
+  absl::StatusOr<std::string> Summary(const Params& params);
+  absl::StatusOr<std::string> Curves(const Params& params);
+  absl::StatusOr<std::string> System(const Params& params) const;
+  absl::StatusOr<std::string> Ranks(const Params& params) const;
+  absl::StatusOr<std::string> Console(const Params& params) const;
+  absl::StatusOr<std::string> Delivery(const Params& params) const;
+  absl::StatusOr<std::string> Artifacts(const Params& params) const;
+
+  const Stores& stores_;
+  CurveCache cache_;
+};
+
+// As it goes to the browser.
+std::string JsonText(const model::Json& json);
+
+}  // namespace ranklog::ui
+
+#endif  // SERVICE_UI_ANSWERS_H_

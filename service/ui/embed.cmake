@@ -1,0 +1,12 @@
+# Writes a C++ source with the contents of files: cmake -DOUT=FILE "-DFILES=a;b" -P embed.cmake
+set(text "#include \"service/ui/assets.h\"\n\nnamespace ranklog::ui {\nnamespace {\n\nconstexpr Asset kAssets[] = {\n")
+foreach(file IN LISTS FILES)
+  cmake_path(GET file FILENAME name)
+  file(READ ${file} hex HEX)
+  string(LENGTH "${hex}" digits)
+  math(EXPR bytes "${digits} / 2")
+  string(REGEX REPLACE "(..)" "\\\\x\\1" escaped "${hex}")
+  string(APPEND text "    {\"${name}\", absl::string_view(\"${escaped}\", ${bytes})},\n")
+endforeach()
+string(APPEND text "};\n\n}  // namespace\n\nabsl::Span<const Asset> Assets() { return kAssets; }\n\n}  // namespace ranklog::ui\n")
+file(WRITE ${OUT} "${text}")

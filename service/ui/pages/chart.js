@@ -1,0 +1,189 @@
+// One chart: curves with optional bands, a legend, a zoom that all charts of a page share, and a table
+// for screen readers.
+import {h, tableOf} from "./dom.js";
+import {numberText} from "./format.js";
+
+// Okabe and Ito's colours, which the colour-blind tell apart; the page's theme makes them readable.
+const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a6761d"];
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const brighter = {"#0072b2": "#4ba3e3", "#a6761d": "#cfa24b"};
+
+export function colourOf(index) {
+  const colour = colours[index % colours.length];
+  return dark.matches ? brighter[colour] || colour : colour;
+}
+
+export function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+const charts = new Set();
+let zooming = false;
+
+function zoomAll(from, min, max) {
+  if (zooming) return;
+  zooming = true;
+  for (const chart of charts) {
+    if (chart !== from && chart.plot && chart.group === from.group) chart.zoom(min, max);
+  }
+  zooming = false;
+}
+document.addEventListener("zoomout", () => {
+  for (const chart of charts) chart.zoom(null, null);
+});
+
+/** An exponential moving average that does not depend on the spacing of the points. */
+export function smoothed(values, weight) {
+  if (!weight) return values;
+  let mean = 0, norm = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = mean * weight + value * (1 - weight);
+    norm = norm * weight + (1 - weight);
+    return mean / norm;
+  });
+}
+
+export class Chart {
+  /**
+   * options: {title, group (charts that zoom together), time (x is a time), log, unit}
+   * Call set() to draw.
+   */
+  constructor(options) {
+    this.options = options;
+    this.group = options.group || "steps";
+    this.min = this.max = null;
+    this.holder = h("div", {class: "plot"});
+    this.values = h("p", {class: "legend", "aria-hidden": "true"});
+    this.rows = h("details", {class: "values"}, h("summary", {}, "values"));
+    this.rows.addEventListener("toggle", () => this.fillTable());
+    this.element = h("figure", {class: "chart", "data-move": true, tabindex: "-1", "data-title": options.title},
+      h("figcaption", {}, options.title, options.buttons), this.holder, this.values, this.rows);
+    this.seen = false;
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.holder);
+    charts.add(this);
+  }
+
+  destroy() {
+    charts.delete(this);
+    this.observer.disconnect();
+    if (this.plot) this.plot.destroy();
+  }
+
+  /**
+   * lines: [{label, x: [], y: [], colour, width, dash, of (the band's edge: "low" or "high"), hidden}]
+   * Lines may have different x. `bands` are pairs of indexes of lines [high, low].
+   */
+  set(lines, bands = []) {
+    this.lines = lines;
+    this.bands = bands;
+    if (!this.holder.clientWidth) return;  // not laid out yet: resize() draws
+    const tables = lines.map((line) => [line.x, line.y]);
+    const data = tables.length === 0 ? [[0], [null]] : uPlot.join(tables);
+    this.element.dataset.points = String(lines.reduce((count, line) => count + line.x.length, 0));
+    const shape = JSON.stringify([lines.map((line) => [line.label, line.colour, line.width]), bands, this.options.log]);
+    if (this.plot && this.shape === shape) {
+      const zoomed = this.min !== null;
+      this.plot.setData(data, !zoomed);
+      if (zoomed) this.zoom(this.min, this.max);
+    } else {
+      if (this.plot) this.plot.destroy();
+      this.shape = shape;
+      this.plot = new uPlot(this.config(lines, bands), data, this.holder);
+      if (this.min !== null) this.zoom(this.min, this.max);
+    }
+    this.legend(null);
+    if (this.rows.open) this.fillTable();
+  }
+
+  config(lines, bands) {
+    const faint = cssColour("--faint"), grid = cssColour("--grid");
+    const font = "11px system-ui, sans-serif";
+    const axis = {stroke: faint, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 4}};
+    return {
+      width: this.holder.clientWidth,
+      height: this.options.height || 190,
+      legend: {show: false},
+      cursor: {sync: {key: this.group, setSeries: false}, drag: {x: true, y: false, setScale: true}, points: {size: 5}},
+      scales: {x: {time: Boolean(this.options.time)}, y: {distr: this.options.log ? 3 : 1}},
+      axes: [
+        {...axis, size: 28, space: 70, values: this.options.time ? undefined : (u, ticks) => ticks.map((tick) => shortNumber(tick))},
+        {...axis, size: 54, values: (u, ticks) => ticks.map((tick) => tick === null ? "" : shortNumber(tick))},
+      ],
+      series: [{}].concat(lines.map((line) => ({
+        label: line.label, stroke: line.colour, width: line.width ?? 1.5, dash: line.dash, spanGaps: true, points: {show: line.x.length === 1},
+      }))),
+      bands: bands.map(([high, low]) => ({series: [high + 1, low + 1], fill: `${lines[high].fill || lines[high].colour}`, dir: -1})),
+      hooks: {
+        setCursor: [(plot) => this.legend(plot.cursor.idx)],
+        setScale: [(plot, scale) => {
+          if (scale !== "x" || zooming || !plot.data || this.setting) return;
+          const {min, max} = plot.scales.x;
+          const all = plot.data[0];
+          const whole = all.length === 0 || (min <= all[0] && max >= all[all.length - 1]);
+          [this.min, this.max] = whole ? [null, null] : [min, max];
+          zoomAll(this, this.min, this.max);
+        }],
+      },
+    };
+  }
+
+  zoom(min, max) {
+    [this.min, this.max] = [min, max];
+    if (!this.plot) return;
+    this.setting = true;
+    const all = this.plot.data[0];
+    this.plot.setScale("x", {min: min ?? all[0], max: max ?? all[all.length - 1]});
+    this.setting = false;
+  }
+
+  resize() {
+    const width = this.holder.clientWidth;
+    if (!width || !this.lines) return;
+    if (!this.plot) this.set(this.lines, this.bands);
+    else if (this.plot.width !== width) this.plot.setSize({width, height: this.options.height || 190});
+  }
+
+  /** Shows the values at a position of the joined x, or the last ones. */
+  legend(at) {
+    if (!this.plot) return;
+    const data = this.plot.data;
+    const index = at ?? data[0].length - 1;
+    const parts = this.lines.map((line, i) => {
+      if (line.quiet) return null;
+      const value = valueNear(data[i + 1], index);
+      return value === null ? null : h("span", {}, h("i", {style: {background: line.colour}}), line.label ? `${line.label} ` : "", h("b", {}, numberText(value)));
+    });
+    const x = data[0][index];
+    this.values.replaceChildren(...parts.filter(Boolean),
+      h("span", {class: "faint"}, this.options.time ? "" : `step ${numberText(Math.round(x))}`));
+  }
+
+  /** At most 50 rows, so that the table can be read out. */
+  fillTable() {
+    if (!this.rows.open || !this.plot) return;
+    const data = this.plot.data;
+    const every = Math.max(1, Math.ceil(data[0].length / 50));
+    const rows = [];
+    for (let i = 0; i < data[0].length; i += every) rows.push([numberText(data[0][i]), ...this.lines.map((line, at) => numberText(valueNear(data[at + 1], i)))]);
+    this.rows.replaceChildren(h("summary", {}, "values"), tableOf(this.options.title,
+      [{title: this.options.time ? "time" : "step", number: true}, ...this.lines.map((line) => ({title: line.label || this.options.title, number: true}))], rows));
+  }
+}
+
+/** Lines have different x, so the nearest earlier value counts. */
+function valueNear(values, index) {
+  for (let i = index; i >= 0 && i > index - 50; --i) {
+    if (values[i] !== null && values[i] !== undefined) return values[i];
+  }
+  return null;
+}
+
+export function shortNumber(value) {
+  const size = Math.abs(value);
+  if (size >= 1e9 || (size < 1e-3 && size > 0)) return value.toExponential(0).replace("+", "");
+  if (size >= 1e6) return `${Number((value / 1e6).toPrecision(4))}M`;
+  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(4))}k`;
+  return String(Number(value.toPrecision(6)));
+}

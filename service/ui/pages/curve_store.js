@@ -1,0 +1,76 @@
+// The curves that the page has read, and what it still has to read.
+import {get} from "./data.js";
+
+export class CurveStore {
+  constructor(runs) {
+    this.runs = new Map(runs.map((run) => [run.key, {rows: run.rows, curves: new Map(), rewinds: null, stale: false}]));
+    this.complete = true;
+  }
+
+  /** The curve {x, t, v, ...} of a metric; undefined if it is not read, or the run has none. */
+  of(key, metric) {
+    return this.runs.get(key)?.curves.get(metric)?.curve;
+  }
+
+  /** Runs may have new rows. */
+  stale(runs) {
+    for (const run of runs) {
+      const mine = this.runs.get(run.key);
+      if (mine && mine.rows !== run.rows) mine.stale = true;
+      if (mine) mine.rows = run.rows;
+    }
+  }
+
+  /** Reads what is missing or stale of these metrics. True: there is something new to draw. */
+  async load(metrics) {
+    let changed = false;
+    this.complete = true;
+    for (const [key, run] of this.runs) {
+      const missing = metrics.filter((metric) => !run.curves.get(metric)?.complete);
+      if (missing.length > 0) {
+        // The first look at a long run is a sample of its rows, the second all of them.
+        const quick = missing.some((metric) => !run.curves.has(metric));
+        for (let i = 0; i < missing.length; i += 60) {
+          const part = missing.slice(i, i + 60);
+          this.take(run, part, await get("curves", {run: key, metric: part, ...(quick ? {quick: 1} : {})}));
+        }
+        changed = true;
+      } else if (run.stale && metrics.length > 0) {
+        run.stale = false;
+        const since = Math.min(...metrics.map((metric) => run.curves.get(metric).through));
+        const answer = await get("curves", {run: key, metric: metrics, since});
+        if (answer.rewinds !== run.rewinds) run.curves.clear();  // earlier points are no longer the run's
+        else this.join(run, metrics, answer);
+        changed = true;
+      }
+      if (metrics.some((metric) => !run.curves.get(metric)?.complete)) this.complete = false;
+    }
+    return changed;
+  }
+
+  take(run, metrics, answer) {
+    run.rewinds = answer.rewinds;
+    for (const metric of metrics) {
+      run.curves.set(metric, {curve: answer.curves[metric], complete: answer.complete, through: answer.last_step});
+    }
+  }
+
+  join(run, metrics, answer) {
+    for (const metric of metrics) {
+      const mine = run.curves.get(metric);
+      const more = answer.curves[metric];
+      mine.through = answer.last_step;
+      if (!more) continue;
+      if (!mine.curve) mine.curve = more;
+      else if (more.x.length > 0) {
+        const old = mine.curve;
+        let keep = old.x.length;
+        while (keep > 0 && old.x[keep - 1] >= more.x[0]) --keep;
+        mine.curve = {...more};
+        for (const part of ["x", "t", "v"]) mine.curve[part] = old[part].slice(0, keep).concat(more[part]);
+        // The server thins as the run grows. What this page has may be finer, but not for ever.
+        if (mine.curve.x.length > 4000) run.curves.delete(metric);
+      }
+    }
+  }
+}

@@ -1,0 +1,38 @@
+// The system metrics of the node, over time. Several GPUs, disks or interfaces share a chart.
+import {Chart, colourOf} from "./chart.js";
+import {get} from "./data.js";
+import {fill, h} from "./dom.js";
+
+/** gpu.0.memory and gpu.1.memory belong to "gpu.*.memory". */
+export function familyOf(name) {
+  return name.replace(/\.\d+\./, ".*.").replace(/^(disk|network|cpu)\.[^.]+\.(?=[^.]+(\.[^.]+)?$)/, "$1.*.");
+}
+
+export async function showSystem(page, runs) {
+  const body = h("div", {class: "charts"});
+  const notes = h("div", {});
+  fill(page.element, notes, body);
+  const charts = new Map();
+  const read = async () => {
+    const run = runs[0];
+    const {curves, samples} = await get("system", {run: run.key});
+    if (!page.isCurrent()) return;
+    fill(notes, samples === 0 ? h("p", {}, "No sample yet. The daemon samples the node while a run is live.") :
+      h("p", {class: "faint"}, `The node of ${run.name || run.run_id}: ${[run.metadata.host, run.metadata.gpu && `${run.metadata.gpu_count || ""} ${run.metadata.gpu}`, run.metadata.cpu_count && `${run.metadata.cpu_count} cores`].filter(Boolean).join(", ")}`));
+    const families = new Map();
+    for (const name of Object.keys(curves)) families.set(familyOf(name), [...(families.get(familyOf(name)) || []), name]);
+    for (const [family, members] of families) {
+      if (!charts.has(family)) {
+        const chart = new Chart({title: family, group: "time", time: true});
+        charts.set(family, chart);
+        body.append(chart.element);
+      }
+      charts.get(family).set(members.map((name, i) => ({
+        label: members.length > 1 ? name : "", colour: colourOf(i), quiet: members.length > 12, x: curves[name].t, y: curves[name].v,
+      })));
+    }
+  };
+  page.onLeave(() => { for (const chart of charts.values()) chart.destroy(); });
+  await read();
+  return read;
+}
