@@ -60,6 +60,7 @@ void AddVerify(Program& program);
 void AddArtifacts(Program& program);
 void AddExec(Program& program);
 void AddLogs(Program& program);
+void AddUi(Program& program);
 void AddDead(Program& program);
 void AddRemove(Program& program);
 void AddPrune(Program& program);

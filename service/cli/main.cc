@@ -22,6 +22,7 @@ Examples:
   ranklog runs
   ranklog show latest
   ranklog tail latest
+  ranklog ui
   ranklog exec -- ./train
   ranklog logs latest
   ranklog export latest --format csv --output run.csv
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddArtifacts(program);
   ranklog::cli::AddExec(program);
   ranklog::cli::AddLogs(program);
+  ranklog::cli::AddUi(program);
   ranklog::cli::AddDead(program);
   ranklog::cli::AddRemove(program);
   ranklog::cli::AddPrune(program);

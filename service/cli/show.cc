@@ -16,11 +16,13 @@
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
+#include "service/cli/output/output_file.h"
 #include "service/cli/output/plot.h"
 #include "service/deliver/json_writer.h"
 #include "service/query/main_metrics.h"
 #include "service/query/run_digest.h"
 #include "service/query/run_report.h"
+#include "service/ui/html_file.h"
 
 namespace ranklog::cli {
 namespace {
@@ -37,7 +39,8 @@ and if the locale is not UTF-8. Curves show every peak, however long the run is.
 Examples:
   ranklog show latest
   ranklog show latest --metric train/loss --metric rank_max/train/loss --height 20
-  ranklog show gpt:abc123 --json | jq .summary)";
+  ranklog show gpt:abc123 --json | jq .summary
+  ranklog show latest --html run.html)";
 
 struct ShowFlags {
   RunArgument run;
@@ -47,6 +50,7 @@ struct ShowFlags {
   std::vector<std::string> metrics;
   int width = 0;
   int height = 8;
+  std::string html;
 };
 
 // What is known of the run's program and node, and what the node used.
@@ -244,10 +248,19 @@ PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
   return size;
 }
 
+absl::Status WriteHtml(const std::string& state_dir, const model::Run& run,
+                       const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string html, ui::HtmlFile({state_dir, nullptr}, run.id));
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(path));
+  RETURN_IF_ERROR(file.Write(html));
+  return file.Close();
+}
+
 absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
+  if (!flags.html.empty()) return WriteHtml(state_dir, run, flags.html);
   std::vector<UnreadSpool> spools = FindAllSpools(state_dir);
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
   ASSIGN_OR_RETURN(
@@ -292,6 +305,9 @@ void AddShow(Program& program) {
               "show the whole summary, with rank statistics, full texts and metadata");
   options.Add("--ascii", &flags.ascii, "draw with ASCII characters");
   options.Add("--metric", &flags.metrics, "draw this metric; can be repeated", {.type = "NAME"});
+  options.Add("--html", &flags.html,
+              "write the run's page, with curves, to a file that opens without a server",
+              {.type = "FILE"});
   options.Add("--width", &flags.width,
               "width of the plots in columns; default that of the terminal",
               {.least = kMinPlotWidth, .most = 1000});
