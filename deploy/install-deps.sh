@@ -34,6 +34,7 @@ packaging=(
 tests=(
   "${packaging[@]}"
   libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake tracker
+  chromium chromium-driver                                                              # a browser for the local page
   clang clang-tidy clang-format libclang-rt-14-dev llvm                                 # checks, AddressSanitizer and its symbolizer
   libc++-dev libc++abi-dev                                                              # a trainer with another C++ library than ours
   lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in

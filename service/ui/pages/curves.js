@@ -152,7 +152,6 @@ export async function showCurves(page, runs) {
             layOut();
           }}, on ? "★" : "☆");
           const chart = new Chart({title: name, group: "steps", buttons: pin});
-          chart.element.chart = chart;
           charts.set(name, chart);
           observer.observe(chart.element);
           return chart.element;

@@ -11,23 +11,24 @@ const titleOf = (metric) => (metric === lag ? "time behind the first rank (s)" :
 
 export async function showRanks(page, runs) {
   const run = runs[0];
-  const names = run.metrics.map((metric) => metric.name).filter((name) => !/^rank_\w+\//.test(name) && !name.startsWith("_"));
-  const metric = page.options.get("metric") || (fileKey ? lag : names.find((name) => timelike.test(name)) || lag);
+  const metrics = run.metrics.map((metric) => metric.name).filter((name) => !/^rank_\w+\//.test(name) && !name.startsWith("_"));
+  const metric = page.options.get("metric") || (fileKey ? lag : metrics.find((name) => timelike.test(name)) || lag);
   const chosen = new Set();  // ranks with a line of their own
   const choice = h("select", {"aria-label": "Metric", onchange: () => {
     location.hash = `#/run/${runs.map((each) => each.key).join(",")}/ranks?${new URLSearchParams({metric: choice.value})}`;
-  }}, [lag, ...names].map((name) => h("option", {value: name, selected: name === metric}, titleOf(name))));
+  }}, [lag, ...metrics].map((name) => h("option", {value: name, selected: name === metric}, titleOf(name))));
   const said = h("p", {class: "verdict"});
   const chart = new Chart({title: titleOf(metric), group: "ranks", height: 240});
   const canvas = h("canvas", {class: "heat", role: "img", tabindex: "0"});
-  const under = h("p", {class: "legend"}, "\u00a0");
+  const names = h("div", {class: "names", "aria-hidden": "true"});
+  const under = h("p", {class: "legend"});
   const key = h("p", {class: "legend"});
   const table = h("div", {});
   fill(page.element,
     h("div", {class: "tools"}, !fileKey && h("label", {}, "metric ", choice), fileKey && titleOf(metric),
       runs.length > 1 && h("span", {class: "faint"}, `of ${run.name || run.run_id}`)),
     said, chart.element,
-    h("figure", {class: "chart"}, h("figcaption", {}, "rank × step"), canvas, key, under), table);
+    h("figure", {class: "chart"}, h("figcaption", {}, "rank × step"), h("div", {class: "map"}, names, canvas, h("span", {}), under), key), table);
 
   let data = null;
   const draw = () => {
@@ -57,6 +58,9 @@ export async function showRanks(page, runs) {
     chart.set(lines, [[0, 1]]);
     const scale = drawHeat(canvas, data);
     canvas.setAttribute("aria-label", `Heat map of ${titleOf(metric)} for ${ranks.length} ranks and ${steps.length} steps; the table below has the counts`);
+    const every = Math.ceil(ranks.length / 16);  // as many names as fit
+    fill(names, ranks.filter((_, i) => i % every === 0).map((rank) => h("span", {}, rank)));
+    fill(under, h("span", {}, `step ${numberText(steps[0])}`), h("span", {class: "space"}), h("span", {}, numberText(steps[steps.length - 1])));
     fill(key, h("span", {}, numberText(scale.low)), h("i", {class: "ramp"}), h("span", {}, `${numberText(scale.high)}${scale.clipped ? " and more" : ""}`));
     fill(table, tableOf("How often each rank was highest",
       [{title: "Rank"}, {title: "Steps", number: true}, {title: "Share", number: true}, {title: "Mean", number: true}, {title: "Line"}],
@@ -81,6 +85,7 @@ export async function showRanks(page, runs) {
     under.textContent = heatTextAt(data, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
   };
   canvas.addEventListener("mousemove", point);
+  canvas.addEventListener("mouseleave", () => { if (data && data.ranks.length > 0) draw(); });
   const observer = new ResizeObserver(() => { if (data) drawHeat(canvas, data); });
   observer.observe(canvas);
   page.onLeave(() => { observer.disconnect(); chart.destroy(); });

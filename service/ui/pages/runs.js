@@ -45,7 +45,7 @@ const columns = [
   {id: "state", title: "State", of: (run) => run.state},
   {id: "project", title: "Project", of: (run) => run.project, wide: true},
   {id: "ranks", title: "Ranks", of: (run) => run.ranks.length, number: true, wide: true},
-  {id: "rows", title: "Rows", of: (run) => run.rows, number: true},
+  {id: "rows", title: "Rows", of: (run) => run.rows, number: true, wide: true},
   {id: "last_step", title: "Last step", of: (run) => run.last_step, number: true, wide: true},
   {id: "started", title: "Started", of: (run) => run.started, wide: true},
   {id: "took", title: "Took", of: took, number: true, wide: true},
