@@ -145,6 +145,7 @@ timeout 60 "$bin/ranklog" tail latest -n 1 --state-dir "$state" >/dev/null || tr
 cat <<TEXT
 
 The log is in $state. What to type next:
+  $(quoted "$bin/ranklog" ui --state-dir "$state")
   $(quoted "$bin/ranklog" runs --state-dir "$state")
   $(quoted "$bin/ranklog" export latest --format csv --state-dir "$state")
   $(quoted "$bin/ranklog-train" --help)

@@ -208,7 +208,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   return saver.saves() ? kStoppedExitCode : 1;
 }
 
-// Prints the command that shows the run. The library has printed how many rows are durable.
+// Prints the commands that show the run. The library has printed how many rows are durable.
 void PrintNextCommand(const Run& run, FlushResult result) {
   if (run.settings().disabled) {
     WriteMessage("logging was disabled; nothing was kept\n");
@@ -220,7 +220,8 @@ void PrintNextCommand(const Run& run, FlushResult result) {
   // If a job has several runs, rank 0's rows are in the run with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
   WriteMessage(absl::StrCat("next: ", unknown ? "ranklog sync && " : "", "ranklog show ",
-                            id[0] == '-' ? "-- " : "", id, several ? "-0" : "", "\n"));
+                            id[0] == '-' ? "-- " : "", id, several ? "-0" : "",
+                            "\nas a page: ranklog ui\n"));
 }
 
 }  // namespace

@@ -314,12 +314,12 @@ TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
 }
 
 TEST_F(TrainProgramTest, NextCommandNamesRank0Run) {
-  EXPECT_THAT(
-      Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
-             "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first",
-             "--log-strategy", "all"})
-          .output,
-      HasSubstr("next: ranklog sync && ranklog show " + RunId(dir_.File("out"), "first") + "-0\n"));
+  EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
+                     "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name",
+                     "first", "--log-strategy", "all"})
+                  .output,
+              HasSubstr("next: ranklog sync && ranklog show " + RunId(dir_.File("out"), "first") +
+                        "-0\nas a page: ranklog ui\n"));
 }
 
 TEST_F(TrainProgramTest, CtrlCEndsJobWithSigint) {
