@@ -39,7 +39,7 @@ constexpr char kNoToken[] =
 // cookie.
 constexpr char kSignedIn[] =
     "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0;url=/\">"
-    "<title>Ranklog</title>";
+    "<title>Ranklog</title><link rel=\"icon\" href=\"icon.svg\">";
 
 absl::string_view TypeOf(absl::string_view name) {
   if (absl::EndsWith(name, ".js")) return "text/javascript; charset=utf-8";

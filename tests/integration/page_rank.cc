@@ -1,17 +1,19 @@
 // A rank whose run fills every view of the local page.
 //
-//   page_rank STEPS METRICS [PAUSE_US [silent]]
+//   page_rank STEPS METRICS [PAUSE_US [silent|lossy]]
 //
 // At each step it logs train/loss, which falls and differs between ranks, step_time, which is larger on
 // rank 3 at every step and has one peak, lr, and more metrics extra/0, extra/1, ... up to METRICS in
 // all. It captures its console, unless it is silent, and prints a line per 100 steps, and texts that
-// would be markup in a page that does not escape them.
+// would be markup in a page that does not escape them. If lossy, it is silent, and logs one row that is
+// refused.
 
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,7 @@ int main(int argc, char** argv) {
     const double x = static_cast<double>(step);
     const double noise = std::sin(x * 12.9898 + rank * 78.233) * 43758.5453;
     const double wobble = noise - std::floor(noise);  // 0 to 1
-    const double peak = step == steps / 3 && rank == 5 ? 0.5 : 0;
+    const double peak = step == steps / 3 && rank == 5 ? 0.05 : 0;
     const double values[] = {
         1.8 + 3.2 * std::exp(-x / 250) + (0.05 + 0.25 * std::exp(-x / 400)) * wobble + 0.01 * rank,
         0.101 + 0.004 * wobble + (rank == 3 ? 0.01 : 0) + peak,
@@ -54,5 +56,6 @@ int main(int argc, char** argv) {
     }
     if (pause_us > 0) usleep(pause_us);
   }
+  if (argc > 4 && strcmp(argv[4], "lossy") == 0) run.Log(row, 0);
   return run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 1;
 }

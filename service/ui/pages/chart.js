@@ -1,7 +1,7 @@
 // One chart: curves with optional bands, a legend, a zoom that all charts of a page share, and a table
 // for screen readers.
 import {h, tableOf} from "./dom.js";
-import {numberText} from "./format.js";
+import {numberText, timeText} from "./format.js";
 
 // Okabe and Ito's colours, which the colour-blind tell apart; the page's theme makes them readable.
 const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a6761d"];
@@ -109,11 +109,11 @@ export class Chart {
       cursor: {sync: {key: this.group, setSeries: false}, drag: {x: true, y: false, setScale: true}, points: {size: 5}},
       scales: {x: {time: Boolean(this.options.time)}, y: {distr: this.options.log ? 3 : 1}},
       axes: [
-        {...axis, size: 28, space: 70, values: this.options.time ? undefined : (u, ticks) => ticks.map((tick) => shortNumber(tick))},
+        {...axis, size: 28, space: 70, values: (u, ticks) => ticks.map((tick) => (this.options.time ? clockText(tick, ticks) : shortNumber(tick)))},
         {...axis, size: 54, values: (u, ticks) => ticks.map((tick) => tick === null ? "" : shortNumber(tick))},
       ],
       series: [{}].concat(lines.map((line) => ({
-        label: line.label, stroke: line.colour, width: line.width ?? 1.5, dash: line.dash, spanGaps: true, points: {show: line.x.length === 1},
+        label: line.label, stroke: line.colour, width: line.width ?? 1.2, dash: line.dash, spanGaps: true, points: {show: line.x.length === 1},
       }))),
       bands: bands.map(([high, low]) => ({series: [high + 1, low + 1], fill: `${lines[high].fill || lines[high].colour}`, dir: -1})),
       hooks: {
@@ -153,12 +153,12 @@ export class Chart {
     const index = at ?? data[0].length - 1;
     const parts = this.lines.map((line, i) => {
       if (line.quiet) return null;
-      const value = valueNear(data[i + 1], index);
+      const value = at === null ? line.y.findLast((y) => y !== null) ?? null : valueNear(data[i + 1], index);
       return value === null ? null : h("span", {}, h("i", {style: {background: line.colour}}), line.label ? `${line.label} ` : "", h("b", {}, numberText(value)));
     });
     const x = data[0][index];
     this.values.replaceChildren(...parts.filter(Boolean),
-      h("span", {class: "faint"}, this.options.time ? "" : `step ${numberText(Math.round(x))}`));
+      h("span", {class: "faint"}, this.options.time ? timeText(x) : `${this.options.axis || "step"} ${numberText(Number(x.toPrecision(6)))}`));
   }
 
   /** At most 50 rows, so that the table can be read out. */
@@ -179,6 +179,13 @@ function valueNear(values, index) {
     if (values[i] !== null && values[i] !== undefined) return values[i];
   }
   return null;
+}
+
+/** The time of day; the date if the ticks are days apart. */
+function clockText(tick, ticks) {
+  const [date, time] = timeText(tick).split(" ");
+  if (ticks.length > 1 && ticks[1] - ticks[0] >= 86400) return date.slice(5);
+  return ticks.length > 1 && ticks[1] - ticks[0] >= 60 ? time.slice(0, 5) : time;
 }
 
 export function shortNumber(value) {

@@ -75,6 +75,7 @@ export async function showCurves(page, runs) {
     const {lines, bands} = linesOf(name);
     chart.options.log = view.log && lines.every((line) => line.y.every((y) => y === null || y > 0));
     chart.options.time = view.x === "time";
+    chart.options.axis = view.x;
     chart.set(lines, bands);
   };
 

@@ -1,4 +1,5 @@
 // The page of one or several runs: its head, and a view of the tab.
+import {colourOf} from "./chart.js";
 import {showConsole} from "./console.js";
 import {showCurves} from "./curves.js";
 import {fileKey, follow, get} from "./data.js";
@@ -10,11 +11,12 @@ import {showRanks} from "./ranks.js";
 import {deliveryOf, lossText, stateOf} from "./runs.js";
 import {showSystem} from "./system.js";
 
+// A view of several runs has `true`.
 const tabs = [
-  ["curves", "Curves", showCurves],
+  ["curves", "Curves", showCurves, true],
   ["ranks", "Ranks", showRanks],
   ["system", "System", showSystem],
-  ["facts", "Config and summary", showFacts],
+  ["facts", "Config and summary", showFacts, true],
   ["delivery", "Delivery", showDelivery],
   ["console", "Console", showConsole],
 ];
@@ -40,6 +42,11 @@ function headOf(run) {
   ];
 }
 
+function headOfSeveral(runs) {
+  return [h("h1", {}, `${runs.length} runs`), h("p", {class: "facts"}, runs.map((run, i) =>
+    h("span", {}, h("i", {class: "dot", style: {background: colourOf(i)}}), h("a", {href: `#/run/${run.key}`}, nameOf(run)), " ", stateOf(run))))];
+}
+
 export async function showRun(page, keys, tab) {
   const read = () => Promise.all(keys.map((key) => get("run", {run: key})));
   let runs = await read();
@@ -47,11 +54,11 @@ export async function showRun(page, keys, tab) {
   document.title = `${runs.map(nameOf).join(", ")}: ${tab}`;
   fill(document.getElementById("where"), fileKey ? null : h("a", {href: "#/"}, "runs"));
   const head = h("section", {class: "head"});
-  const show = () => fill(head, runs.length === 1 ? headOf(runs[0]) : h("h1", {}, `${runs.length} runs`));
+  const show = () => fill(head, runs.length === 1 ? headOf(runs[0]) : headOfSeveral(runs));
   show();
   const body = h("section", {});
   fill(page.element, head,
-    h("nav", {class: "tabs", "aria-label": "Views"}, tabs.map(([id, title]) =>
+    h("nav", {class: "tabs", "aria-label": "Views"}, tabs.filter(([, , , several]) => several || runs.length === 1).map(([id, title]) =>
       h("a", {href: `#/run/${keys.join(",")}/${id}`, "aria-current": id === tab ? "page" : undefined}, title))),
     body);
   const [, , view] = tabs.find(([id]) => id === tab) || tabs[0];

@@ -35,12 +35,12 @@ class Node:
         self.daemon = self.processes[0]
         self.await_that(lambda: (self.dir / "d.sock").exists(), "the daemon listens")
 
-    def start_job(self, name, ranks, steps, metrics=6, pause_us=0, project="gpt", silent=False):
-        """The processes of its ranks. Silent ranks have no console."""
+    def start_job(self, name, ranks, steps, metrics=6, pause_us=0, project="gpt", mode=None, **variables):
+        """The processes of its ranks. `mode` is the last argument of page_rank; `variables` are added to their environment."""
         started = []
         for rank in range(ranks):
-            environment = dict(self.environment, RANKLOG_PROJECT=project, RANKLOG_RUN_ID=name, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
-            started.append(subprocess.Popen([self.build / "tests/page_rank", str(steps), str(metrics), str(pause_us), *(["silent"] if silent else [])], env=environment, stdout=self.log, stderr=self.log))
+            environment = dict(self.environment, RANKLOG_PROJECT=project, RANKLOG_RUN_ID=name, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks), **variables)
+            started.append(subprocess.Popen([self.build / "tests/page_rank", str(steps), str(metrics), str(pause_us), *([mode] if mode else [])], env=environment, stdout=self.log, stderr=self.log))
         self.processes += started
         return started
 

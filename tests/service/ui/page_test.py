@@ -30,12 +30,14 @@ class PageTest(unittest.TestCase):
         cls.node.run_job("first", 4, 900, pause_us=500)  # long enough for samples of the node
         cls.node.run_job("second", 1, 300, metrics=5)
         cls.other.run_job("elsewhere", 1, 50, project="bert")
+        # Its tracker does not answer, and one of its rows is refused.
+        cls.other.run_job("waiting", 1, 40, project="bert", mode="lossy", RANKLOG_DESTINATIONS="wandb", WANDB_BASE_URL="http://127.0.0.1:9", WANDB_API_KEY="0" * 40)
         _, cls.link = cls.node.serve(cls.node.state, cls.other.state)
         cls.base = cls.link.split("/?")[0]
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.__exit__)
         cls.browser.open(cls.link)
-        cls.browser.wait("document.querySelectorAll('table.runs tbody tr').length === 3")
+        cls.browser.wait("document.querySelectorAll('table.runs tbody tr').length === 4")
         runs = cls.browser.run("return (await (await fetch('/api/runs')).json()).runs")
         cls.keys = {run["run_id"]: run["key"] for run in runs}
 
@@ -72,7 +74,7 @@ class PageTest(unittest.TestCase):
 
     def test_runs_of_all_stores_are_listed_newest_first(self):
         self.open()
-        self.assertEqual(self.names(), ["elsewhere", "second", "first"])
+        self.assertEqual(self.names(), ["waiting", "elsewhere", "second", "first"])
         self.assertIn("finished", self.text("table.runs"))
         self.keep("runs")
 
@@ -84,12 +86,12 @@ class PageTest(unittest.TestCase):
         self.browser.wait("document.querySelectorAll('table.runs td:first-child a').length === 1")
         self.assertIn("filter=gpt+sec", self.browser.run("return location.hash"))
         self.open("?group=store&sort=name")
-        self.assertEqual(self.names(), ["elsewhere", "first", "second"])
+        self.assertEqual(self.names(), ["elsewhere", "waiting", "first", "second"])
         self.assertIn(self.other.state, self.text("table.runs"))
 
     def test_keys_open_and_compare_runs(self):
         self.open()
-        for key in "jj" + ENTER:
+        for key in "jjj" + ENTER:
             self.browser.press(key)
         self.browser.wait("location.hash.startsWith('#/run/') && document.querySelector('h1')?.textContent.startsWith('second')")
         self.browser.press("2")
@@ -182,8 +184,17 @@ class PageTest(unittest.TestCase):
         self.browser.wait("document.querySelector('.command .said').textContent")
         self.keep("delivery")
 
+    def test_what_waits_and_what_is_lost_is_shown_at_once(self):
+        self.open("?filter=waiting", "document.querySelectorAll('table.runs .bad').length === 2")
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('table.runs .bad')].map((e) => e.textContent)"), ["wandb: 0 %", "1 lost"])
+        self.open_run("waiting", "delivery", "document.querySelector('.card .error')")
+        self.assertIn("queued 40", self.text(".card"))
+        self.assertIn("127.0.0.1", self.text(".card .error"))
+        self.assertIn("step_behind 1", self.text("table"))
+        self.assertIn("missing: 1 lost", self.text(".head"))
+
     def test_live_run_grows_until_it_has_ended(self):
-        ranks = self.node.start_job("live", 2, 1500, pause_us=4000, silent=True)
+        ranks = self.node.start_job("live", 2, 1500, pause_us=4000, mode="silent")
         self.open("", "[...document.querySelectorAll('table.runs a')].some((a) => a.textContent === 'live')")
         self.browser.run("[...document.querySelectorAll('table.runs a')].find((a) => a.textContent === 'live').click()")
         last = f"{CHART.format('train/loss')}?.lines?.at(-1).x.at(-1)"
