@@ -143,6 +143,7 @@ while read -r package _; do
   esac
   cp -L "/usr/share/doc/$from/copyright" "$doc/licences/$package"
 done <"$doc/static-parts"
+cp service/ui/third_party/uPlot.LICENSE "$doc/licences/uplot"  # its script is inside `ranklog`
 for header in cli11:libcli11-dev nlohmann-json3:nlohmann-json3-dev; do cp -L "/usr/share/doc/${header#*:}/copyright" "$doc/licences/${header%:*}"; done
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -9n >"$work/$name.tar.gz"
 mv -t "$output" "$work/$name.tar.gz"

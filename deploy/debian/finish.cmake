@@ -43,6 +43,11 @@ foreach(root ${packages})
     endforeach()
   endif()
 
+  if(package STREQUAL "ranklog")
+    file(READ ${source}/service/ui/third_party/uPlot.LICENSE text)
+    file(APPEND ${doc}/copyright "\n\n======== Inside the program ranklog, of uPlot:\n\n${text}")
+  endif()
+
   if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${package}/lintian-overrides)
     file(MAKE_DIRECTORY ${root}/usr/share/lintian/overrides)
     file(COPY_FILE ${CMAKE_CURRENT_LIST_DIR}/${package}/lintian-overrides ${root}/usr/share/lintian/overrides/${package})

@@ -32,6 +32,7 @@ for part in abseil c-ares civetweb curl fmtlib grpc openssl prometheus-cpp proto
   expect "static-parts" "^$part [0-9]" "$(cat "$prefix/share/doc/ranklog/static-parts")"
   [ -s "$prefix/share/doc/ranklog/licences/$part" ] || fail "the tarball has no licence of $part"
 done
+[ -s "$prefix/share/doc/ranklog/licences/uplot" ] || fail "the tarball has no licence of uplot"
 expect "the unit" "^ExecStart=/usr/local/bin/ranklogd " "$(cat "$prefix/lib/systemd/system/ranklogd@.service")"
 
 # A program that logs to the tarball's daemon, which it finds beside the library.
