@@ -12,6 +12,7 @@ document.body.append(
     h("a", {href: fileKey ? "#" : "#/", class: "brand"}, "Ranklog"),
     h("span", {id: "where"}),
     h("span", {class: "space"}),
+    h("span", {id: "live", class: "bad", role: "status"}),
     h("button", {type: "button", onclick: () => help.showModal(), title: "Keys (?)"}, "?")),
   main, help);
 listenForKeys(help);

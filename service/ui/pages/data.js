@@ -40,8 +40,12 @@ export function follow(keys, changed, pause = 1000) {
     if (ended || document.hidden || source) return;
     source = new EventSource(`/api/live?${new URLSearchParams(keys.map((key) => ["run", key]))}`);
     source.onmessage = look;
-    source.onopen = look;
+    source.onopen = () => { tell(""); look(); };
+    // The browser connects anew by itself, unless another `ranklog ui`, with another token, answers.
+    source.onerror = () => tell(source && source.readyState === EventSource.CLOSED
+      ? "not live: open the link that `ranklog ui` printed" : "not live: `ranklog ui` does not answer");
   };
+  const tell = (text) => { document.getElementById("live").textContent = ended ? "" : text; };
   const visible = () => {
     if (document.hidden && source) { source.close(); source = null; }
     open();
@@ -51,6 +55,7 @@ export function follow(keys, changed, pause = 1000) {
   return () => {
     ended = true;
     document.removeEventListener("visibilitychange", visible);
+    tell("");
     if (source) source.close();
   };
 }

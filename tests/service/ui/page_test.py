@@ -206,6 +206,16 @@ class PageTest(unittest.TestCase):
         self.assertEqual(points, sorted(set(points)))
         self.assertEqual([rank.wait() for rank in ranks], [0, 0])
 
+    def test_page_says_that_it_is_no_longer_live(self):
+        served, link = self.node.serve()
+        self.browser.open(link)
+        self.browser.wait("document.querySelector('table.runs')")
+        self.assertEqual(self.text("#live"), "")
+        served.terminate()
+        self.browser.wait("document.querySelector('#live').textContent.startsWith('not live')")
+        self.browser.open(self.base)
+        self.browser.errors()  # of the connection
+
     def test_every_view_fits_a_phone_in_light_and_dark(self):
         for dark in (False, True):
             self.browser.size(400, 800, dark)
