@@ -44,6 +44,7 @@ tests=(
   systemd-container dbus dbus-user-session libpam-systemd                               # a real systemd, booted, and a user's
   python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees
   prometheus                                                                            # promtool, the judge of the metrics
+  python3-dev                                                                           # the Python package
   python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun
 )
 

@@ -1,0 +1,51 @@
+"""Ranklog for Python, with the names of W&B's package: `import ranklog as wandb`.
+
+    import ranklog
+
+    run = ranklog.init(project="example", config={"lr": 3e-4})
+    for step in range(1000):
+        run.log({"train/loss": 1 / (step + 1)})
+    run.finish()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from ranklog import _init, _native, errors
+from ranklog._config import Config, Summary
+from ranklog._init import attach, finish, init, login, setup, teardown
+from ranklog._run import Run
+from ranklog._settings import Settings
+from ranklog.errors import CommError, Error, UsageError
+
+__version__ = _native.version().split()[1]
+
+if TYPE_CHECKING:
+    run: Optional[Run]
+    config: Config
+    summary: Summary
+    log = Run.log
+    define_metric = Run.define_metric
+    alert = Run.alert
+    mark_preempting = Run.mark_preempting
+else:
+    _init.make_current(None)
+
+
+def run_id_for(save_dir: str, experiment: str) -> str:
+    """An id that is the same for each start of an experiment: the SHA-1 of "{save_dir}/{experiment}". Use it with `resume`."""
+    return _native.run_id_for(save_dir, experiment)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Api":
+        from ranklog.api import Api
+
+        return Api
+    from ranklog._unsupported import MODULE_NAMES
+    from ranklog._warn import Unsupported
+
+    if name in MODULE_NAMES:
+        return Unsupported(f"ranklog.{name}", MODULE_NAMES[name])
+    raise AttributeError(f"module 'ranklog' has no attribute {name!r}")

@@ -1,0 +1,161 @@
+"""The config and the summary of a run: mappings whose changes go to the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from ranklog import _values
+from ranklog.errors import ConfigError, Error
+
+
+def parse_config(config: Any) -> dict[str, Any]:
+    """A dict from what `init(config=...)` and `config.update()` take: a mapping, argparse's or absl's flags, a YAML file."""
+    if config is None:
+        return {}
+    if isinstance(config, (str, os.PathLike)):
+        return _from_file(os.fspath(config))
+    if isinstance(config, Mapping):
+        return dict(config)
+    if hasattr(config, "flag_values_dict"):  # absl
+        return dict(config.flag_values_dict())
+    if hasattr(config, "items"):
+        return dict(config.items())
+    try:
+        return dict(vars(config))
+    except TypeError:
+        raise Error(f"config is {config!r}; use a dict, an argparse.Namespace, or the path of a YAML file") from None
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise Error(f"reading {path} needs PyYAML; run pip install pyyaml") from None
+    with open(path, encoding="utf-8") as file:
+        loaded = yaml.safe_load(file) or {}
+    loaded.pop("wandb_version", None)
+    # W&B's own files have {key: {"value": ..., "desc": ...}}.
+    return {key: item["value"] if isinstance(item, dict) and "value" in item else item for key, item in loaded.items()}
+
+
+class Config(MutableMapping):
+    """`run.config`: also by attributes, `run.config.lr`."""
+
+    _write: Callable[[dict[str, Any]], object]
+    _items: dict[str, Any]
+
+    def __init__(self, write: Callable[[dict[str, Any]], object]) -> None:
+        object.__setattr__(self, "_write", write)
+        object.__setattr__(self, "_items", {})
+
+    def _merge(self, items: Mapping[str, Any], allow_val_change: bool | None) -> None:
+        plain = {str(key).strip("-"): _values.plain(value, for_config=True) for key, value in items.items()}
+        for key, value in plain.items():
+            # `is`: a NaN does not equal itself.
+            if not allow_val_change and key in self._items and not (self._items[key] == value or self._items[key] is value):
+                raise ConfigError(
+                    f'Attempted to change value of key "{key}" from {self._items[key]} to {value}\n'
+                    "If you really want to do this, pass allow_val_change=True to config.update()"
+                )
+        self._items.update(plain)
+        if plain:
+            self._write(plain)
+
+    def update(self, d: Any = None, allow_val_change: bool | None = None, **items: Any) -> None:  # type: ignore[override]
+        self._merge({**parse_config(d), **items}, allow_val_change)
+
+    def setdefaults(self, d: Any) -> None:
+        self._merge({key: value for key, value in parse_config(d).items() if key not in self._items}, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self._items)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._merge({key: value}, None)
+
+    def __delitem__(self, key: str) -> None:
+        raise Error(f"the config's key {key!r} cannot be removed: the run may have it already")
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self._items[key]
+        except KeyError:
+            raise AttributeError(f"the config has no key {key!r}") from None
+
+    __setattr__ = __setitem__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+class Summary(MutableMapping):
+    """`run.summary`: what was set here. The last values of metrics are the daemon's; `run.history` has them after the run."""
+
+    _write: Callable[[dict[str, Any]], object]
+    _items: dict[str, Any]
+
+    def __init__(self, write: Callable[[dict[str, Any]], object]) -> None:
+        object.__setattr__(self, "_write", write)
+        object.__setattr__(self, "_items", {})
+
+    def update(self, d: Any = None, **items: Any) -> None:  # type: ignore[override]
+        given = {**(d or {}), **items}
+        plain = {str(key): _values.plain(value) for key, value in given.items()}
+        self._items.update(plain)
+        if plain:
+            self._write(plain)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.update({key: value})
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __delitem__(self, key: str) -> None:
+        del self._items[key]
+        self._write({key: None})
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self._items[key]
+        except KeyError:
+            raise AttributeError(f"the summary has no key {key!r}") from None
+
+    __setattr__ = __setitem__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+class BeforeInit:
+    """`ranklog.config` and `ranklog.summary` before `init()`."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_name", name)
+
+    def _fail(self, *_args: Any, **_named: Any) -> Any:
+        raise Error(f"You must call ranklog.init() before ranklog.{object.__getattribute__(self, '_name')}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._fail()
+
+    __setattr__ = __getitem__ = __setitem__ = _fail

@@ -1,0 +1,72 @@
+"""How a process ends its runs.
+
+A run that is not finished is left to the library: when the process exits, it ends the run with the exit code. The daemon
+does that for SIGKILL and os._exit(). So this file only writes what waits in Python, and knows two ends that exit() does not:
+Ctrl-C, after which Python kills itself by a signal, and the end of a child of `multiprocessing`, which is os._exit().
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Any, Optional
+
+from ranklog import _init
+
+_installed = False
+_exit_code: Optional[int] = None
+
+
+def code_of(error: Optional[BaseException]) -> int:
+    """The exit code of a process that ends by this exception."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None:
+            return 0
+        return error.code if isinstance(error.code, int) else 1
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _at_exit() -> None:
+    for run in _init.live_runs():
+        run._before_end()
+        if _exit_code is not None:
+            run.finish(_exit_code)
+
+
+def _at_child_exit() -> None:
+    for run in _init.live_runs():
+        run.finish(code_of(sys.exc_info()[1]))
+
+
+def _after_fork_in_child() -> None:
+    # Rows that wait are the parent's to write.
+    for run in _init.all_runs():
+        run._pending.clear()
+        if not run._finished:
+            run._slow = False
+
+
+def install() -> None:
+    """Called by each `init()`."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        from multiprocessing import util
+
+        util.Finalize(None, _at_child_exit, exitpriority=0)
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+    former = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+        global _exit_code
+        _exit_code = code_of(error)
+        former(kind, error, traceback)
+
+    sys.excepthook = hook

@@ -1,0 +1,252 @@
+"""A run: what `init()` returns."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Optional, Union
+
+from ranklog import _native, _values
+from ranklog._config import Config, Summary
+from ranklog._warn import Unsupported, warn_once
+from ranklog.errors import UsageError
+
+_native.set_kind_of(_values.kind_of)
+
+_ALERT_LEVELS = {"INFO": 0, "WARN": 1, "ERROR": 2}
+
+
+class Run(_native.Run):
+    """One process's part of a run. `log()` is in src/row.c; rows that it cannot write come to `_log_slowly()`."""
+
+    refused_settings: list[str]
+
+    def __init__(self, settings: list[tuple[str, Optional[str]]], directory: Optional[str] = None) -> None:
+        super().__init__(settings)
+        self._pid = os.getpid()
+        self._directory = directory
+        self._files_dir: Optional[str] = None
+        self._pending: dict[str, Any] = {}  # of log(..., commit=False), for the next row
+        self._finished = False
+        self._on_finish: Any = None  # called with the run
+        self._start_time = time.time()
+        self._resolved = self._settings()
+        self.config = Config(self._config)
+        self.summary = Summary(self._summary)
+        for name in self.refused_settings:
+            warn_once(f"the setting {name} is unknown, or its value cannot be used")
+
+    # ---- Rows ----
+
+    def _log_slowly(self, data: Mapping[str, Any], step: Any, commit: Optional[bool]) -> None:
+        """Rows with media, lists or objects, and all of the rules about `commit`. See README.md, Steps."""
+        if self._finished:
+            raise UsageError(f"Run ({self.id}) is finished. The call to `log` will be ignored.")
+        if not isinstance(data, Mapping):
+            raise TypeError("`log` must be passed a dictionary")
+        if any(not isinstance(key, str) for key in data):
+            raise TypeError("Key values passed to `log` must be strings.")
+        row = {key: _values.plain(value) for key, value in data.items() if value is not None}
+        if step is None and commit is not None and not commit:
+            if self._given:  # the row of this step is still open
+                self._write(row, self.step)
+            else:
+                self._pending.update(row)
+                self._slow = True
+            return
+        if self._pending:
+            pending, self._pending, self._slow = self._pending, {}, False
+            if step is None or step == self.step:
+                row = {**pending, **row}
+            else:
+                self._write(pending, None)
+        self._write(row, step)
+        if commit and step is not None:
+            self._write({}, None)  # closes the step
+
+    def _write(self, row: dict[str, Any], step: Any) -> None:
+        if not self._log(row, step):
+            self._refused(step)
+
+    def _refused(self, step: Any) -> None:
+        at = "" if step is None else f" at step {step}"
+        warn_once(f"run {self.id} refused a row{at}: {self._last_error()}; later ones are only counted")
+
+    # ---- Its end ----
+
+    def _commit_pending(self) -> None:
+        if self._pending and not self._finished:
+            self._log_slowly({}, None, None)
+
+    def _before_end(self) -> None:
+        """What the library does not know of: rows that wait here."""
+        if self._pid == os.getpid():
+            self._commit_pending()
+
+    def finish(self, exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> None:
+        """Ends this process's part of the run, and waits until its rows are durable on this node."""
+        if self._finished:
+            return
+        self._before_end()
+        self._finished = self._slow = True
+        self._finish(exit_code or 0)
+        if self._on_finish is not None:
+            self._on_finish(self)
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Waits until all rows so far are durable on this node. Returns whether they are."""
+        self._commit_pending()
+        return self._flush(round(timeout * 1000)) == 0
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        from ranklog._ends import code_of
+
+        self.finish(code_of(value))
+
+    # ---- Facts ----
+
+    def _setting(self, name: str) -> Optional[str]:
+        return next((value for key, value in self._resolved if key == name), None)
+
+    @property
+    def id(self) -> str:
+        return self._id() or self._setting("run_id") or ""
+
+    @property
+    def name(self) -> str:
+        return self._setting("name") or self.id
+
+    @property
+    def project(self) -> Optional[str]:
+        return self._setting("project")
+
+    @property
+    def entity(self) -> Optional[str]:
+        return self._setting("entity")
+
+    @property
+    def group(self) -> Optional[str]:
+        return self._setting("group")
+
+    @property
+    def job_type(self) -> Optional[str]:
+        return self._setting("job_type")
+
+    @property
+    def notes(self) -> Optional[str]:
+        return self._setting("notes")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(value for key, value in self._resolved if key == "tags" and value)
+
+    @property
+    def url(self) -> Optional[str]:
+        """The run's page, once the daemon knows it."""
+        return self._url() or None
+
+    def get_url(self) -> Optional[str]:
+        return self.url
+
+    def project_name(self) -> Optional[str]:
+        return self.project
+
+    @property
+    def path(self) -> str:
+        return "/".join(part for part in (self.entity, self.project, self.id) if part)
+
+    @property
+    def start_time(self) -> float:
+        return self._start_time
+
+    @property
+    def disabled(self) -> bool:
+        return self._setting("disabled") == "true"
+
+    @property
+    def offline(self) -> bool:
+        return "wandb" not in [value for key, value in self._resolved if key == "destinations"] and not self.url
+
+    @property
+    def resumed(self) -> bool:
+        """Always False: only the daemon knows it. See unsupported.md."""
+        if self._setting("resume"):
+            warn_once("run.resumed is not known here; it is always False")
+        return False
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a person has asked on the run's page that it stops."""
+        return self._stop_requested()
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Counters of this process, and `last_error`. See ranklog/run.h."""
+        return {**self._stats(), "last_error": self._last_error()}
+
+    def handle(self) -> str:
+        """A text by which another process of this node writes to this run: `ranklog.attach(handle)`."""
+        return self._handle()
+
+    def __reduce__(self) -> Any:
+        from ranklog._init import attach
+
+        return attach, (self._handle(),)
+
+    def __repr__(self) -> str:
+        return f"<ranklog.Run {self.id} of project {self.project}>"
+
+    # ---- Content ----
+
+    def define_metric(
+        self,
+        name: str,
+        step_metric: Any = None,
+        step_sync: Optional[bool] = None,
+        hidden: Optional[bool] = None,
+        summary: Union[str, Sequence[str], None] = None,
+        goal: Optional[str] = None,
+        overwrite: Optional[bool] = None,
+    ) -> None:
+        """Defines the x axis and the summary of a metric, or of all with a prefix (`train/*`)."""
+        words = summary.split(",") if isinstance(summary, str) else list(summary or ())
+        step = getattr(step_metric, "name", step_metric) or ""
+        done = self._define_metric(
+            name,
+            step,
+            tuple(word.strip().encode() for word in words if word.strip()),
+            goal,
+            bool(step) if step_sync is None else step_sync,
+            bool(hidden),
+        )
+        if not done:
+            warn_once(f"define_metric({name!r}) was not accepted: {self._last_error()}")
+
+    def alert(
+        self, title: str, text: str = "", level: Any = None, wait_duration: Union[int, float, timedelta, None] = None
+    ) -> None:
+        """Sends a message to the people who watch the run."""
+        wait = wait_duration.total_seconds() if isinstance(wait_duration, timedelta) else wait_duration
+        number = _ALERT_LEVELS.get(str(getattr(level, "value", level or "INFO")).upper())
+        if number is None:
+            raise ValueError(f"level is {level!r}; use INFO, WARN or ERROR")
+        if not self._alert(title, text, number, 60_000 if wait is None else round(wait * 1000)):
+            warn_once(f"the alert {title!r} was not accepted: {self._last_error()}")
+
+    def mark_preempting(self) -> None:
+        """The job is about to be preempted: if it then ends with an error, the run counts as preempted."""
+        self._mark_preempting()
+
+    # ---- Not here ----
+
+    def __getattr__(self, name: str) -> Any:
+        from ranklog._unsupported import RUN_METHODS
+
+        if name in RUN_METHODS:
+            return Unsupported(f"run.{name}", RUN_METHODS[name])
+        raise AttributeError(f"a run has no attribute {name!r}")

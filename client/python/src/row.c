@@ -1,0 +1,320 @@
+// Run.log(): a dict as a row.
+//
+// A dict of the same keys, in the same order, as an earlier one has its keys encoded already. Keys that are literals are the
+// same objects at each call. Keys that are made anew (f-strings) are compared by hash and text.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "native.h"
+
+struct Shape {
+  size_t users;  // the run, and calls that are in progress
+  size_t count;
+  struct {
+    PyObject* key;
+    Py_hash_t hash;
+    PyObject* bytes;  // the key in UTF-8
+    const char* text;
+    size_t text_bytes;
+  } keys[];
+};
+
+static void DropShape(Shape* shape) {
+  if (--shape->users > 0) return;
+  for (size_t i = 0; i < shape->count; ++i) {
+    Py_XDECREF(shape->keys[i].key);
+    Py_XDECREF(shape->keys[i].bytes);
+  }
+  free(shape);
+}
+
+void FreeShapes(RunObject* self) {
+  for (int i = 0; i < kShapes; ++i) {
+    if (self->shapes[i] != NULL) DropShape(self->shapes[i]);
+    self->shapes[i] = NULL;
+  }
+}
+
+static bool HasKeysOf(const Shape* shape, PyObject* data, size_t count) {
+  if (shape->count != count) return false;
+  PyObject* key;
+  Py_ssize_t at = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!PyDict_Next(data, &at, &key, NULL)) return false;
+    if (key == shape->keys[i].key) continue;
+    if (!PyUnicode_Check(key)) return false;
+    if (PyObject_Hash(key) != shape->keys[i].hash) return false;
+    if (PyUnicode_Compare(key, shape->keys[i].key) != 0) return false;
+  }
+  return true;
+}
+
+// Null with a Python exception.
+static Shape* NewShape(PyObject* data, size_t count) {
+  Shape* const shape = calloc(1, sizeof(Shape) + count * sizeof shape->keys[0]);
+  if (shape == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  shape->users = 1;
+  PyObject* key;
+  Py_ssize_t at = 0;
+  while (shape->count < count && PyDict_Next(data, &at, &key, NULL)) {
+    const size_t i = shape->count;
+    if (!PyUnicode_Check(key)) {
+      PyErr_SetString(PyExc_TypeError, "Key values passed to `log` must be strings.");
+      break;
+    }
+    Py_ssize_t bytes = 0;
+    char* text = NULL;
+    shape->keys[i].bytes = PyUnicode_AsEncodedString(key, "utf-8", "replace");
+    if (shape->keys[i].bytes == NULL ||
+        PyBytes_AsStringAndSize(shape->keys[i].bytes, &text, &bytes) != 0) {
+      Py_CLEAR(shape->keys[i].bytes);
+      break;
+    }
+    Py_INCREF(key);
+    shape->keys[i].key = key;
+    shape->keys[i].hash = PyObject_Hash(key);
+    shape->keys[i].text = text;
+    shape->keys[i].text_bytes = (size_t)bytes;
+    ++shape->count;
+  }
+  if (!PyErr_Occurred()) return shape;
+  DropShape(shape);
+  return NULL;
+}
+
+// The shape of `data`, which becomes the first one. The caller drops it. Null with a Python exception.
+static Shape* ShapeOf(RunObject* self, PyObject* data, size_t count) {
+  int i = 0;
+  while (i < kShapes && self->shapes[i] != NULL && !HasKeysOf(self->shapes[i], data, count)) ++i;
+  Shape* shape = i < kShapes ? self->shapes[i] : NULL;
+  if (shape == NULL) {
+    shape = NewShape(data, count);
+    if (shape == NULL) return NULL;
+    if (i == kShapes) DropShape(self->shapes[--i]);
+  }
+  memmove(&self->shapes[1], &self->shapes[0], (size_t)i * sizeof self->shapes[0]);
+  self->shapes[0] = shape;
+  ++shape->users;
+  return shape;
+}
+
+// ---- Values that are not Python's own ----
+
+// How a value of a foreign type becomes a scalar. Decided once for a type, by kind_of(type).
+enum Kind {
+  kRich = 0,     // by the Python files
+  kFloat = 1,    // by __float__
+  kInteger = 2,  // by __index__
+  kFlag = 3,     // by __bool__
+  kItem = 4      // by item(): a tensor or array of one element. Others are rich.
+};
+static PyObject* kind_of;  // a function
+enum { kTypes = 32 };      // a power of 2
+static struct {
+  PyObject* type;  // held
+  enum Kind kind;
+} types[kTypes];
+
+PyObject* SetKindOf(PyObject* module, PyObject* function) {
+  (void)module;
+  Py_INCREF(function);
+  Py_XDECREF(kind_of);
+  kind_of = function;
+  Py_RETURN_NONE;
+}
+
+// Clears any exception.
+static enum Kind KindOf(PyObject* value) {
+  PyObject* const type = (PyObject*)Py_TYPE(value);
+  const size_t at = ((uintptr_t)type >> 5) & (kTypes - 1);
+  if (types[at].type == type) return types[at].kind;
+  if (kind_of == NULL) return kRich;
+  PyObject* const kind = PyObject_CallFunctionObjArgs(kind_of, type, NULL);
+  const long number = kind == NULL ? 0 : PyLong_AsLong(kind);
+  Py_XDECREF(kind);
+  PyErr_Clear();
+  PyObject* const former = types[at].type;
+  Py_INCREF(type);
+  types[at].type = type;
+  types[at].kind = number < 0 || number > kItem ? kRich : (enum Kind)number;
+  Py_XDECREF(former);
+  return types[at].kind;
+}
+
+// False: it is rich.
+static bool SetForeign(PyObject* value, ranklog_field* field, PyObject** held) {
+  PyObject* scalar = NULL;
+  switch (KindOf(value)) {
+    case kFloat:
+      scalar = PyNumber_Float(value);
+      break;
+    case kInteger:
+      scalar = PyNumber_Index(value);
+      break;
+    case kFlag:
+      scalar = PyBool_FromLong(PyObject_IsTrue(value));
+      break;
+    case kItem:
+      scalar = PyObject_CallMethod(value, "item", NULL);
+      break;
+    case kRich:
+      break;
+  }
+  if (scalar == NULL) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool done = SetScalar(scalar, field, held);
+  Py_DECREF(scalar);
+  return done;
+}
+
+// ---- The row ----
+
+// Room for the rows of nearly all programs.
+enum { kOnStack = 48 };
+
+typedef struct {
+  ranklog_field* fields;
+  PyObject** held;  // by the index of the key: a text's bytes, or a foreign value
+  size_t count;
+} Row;
+
+// Sets the fields from the values of Python's own types. Runs no code that could change `data`. Returns whether there are
+// foreign values: their fields have no kind yet, and their `held` is the value.
+static bool SetOwn(Row* row, const Shape* shape, PyObject* data) {
+  bool foreign = false;
+  PyObject* key;
+  PyObject* value;
+  Py_ssize_t at = 0;
+  for (size_t i = 0; i < shape->count && PyDict_Next(data, &at, &key, &value); ++i) {
+    ranklog_field* const field = &row->fields[row->count];
+    if (value == Py_None) continue;
+    field->key = shape->keys[i].text;
+    field->key_bytes = shape->keys[i].text_bytes;
+    if (!SetScalar(value, field, &row->held[row->count])) {
+      Py_INCREF(value);
+      row->held[row->count] = value;
+      field->kind = UINT64_MAX;
+      foreign = true;
+    }
+    ++row->count;
+  }
+  return foreign;
+}
+
+// False: a value is rich.
+static bool SetForeigners(Row* row) {
+  for (size_t i = 0; i < row->count; ++i) {
+    if (row->fields[i].kind != UINT64_MAX) continue;
+    PyObject* const value = row->held[i];
+    const bool done = SetForeign(value, &row->fields[i], &row->held[i]);
+    if (!done) {
+      row->held[i] = value;
+      return false;
+    }
+    Py_DECREF(value);
+  }
+  return true;
+}
+
+bool StepOf(PyObject* step, int64_t* to) {
+  PyObject* number = PyNumber_Index(step);
+  if (number == NULL) {  // a float, or a tensor of one
+    PyErr_Clear();
+    number = PyNumber_Long(step);
+  }
+  if (number == NULL) return false;
+  *to = PyLong_AsLongLong(number);
+  Py_DECREF(number);
+  if (*to == -1 && PyErr_Occurred()) return false;
+  if (*to == RANKLOG_NO_STEP) ++*to;
+  return true;
+}
+
+static PyObject* LogSlowly(RunObject* self, PyObject* data, PyObject* step, PyObject* commit) {
+  return PyObject_CallMethod((PyObject*)self, "_log_slowly", "OOO", data, step, commit);
+}
+
+static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
+  int64_t number = RANKLOG_NO_STEP;
+  if (step != Py_None && !StepOf(step, &number)) return NULL;
+  const size_t count = (size_t)PyDict_Size(data);
+  Shape* const shape = ShapeOf(self, data, count);
+  if (shape == NULL) return NULL;
+
+  ranklog_field fields[kOnStack];
+  PyObject* held[kOnStack];
+  Row row = {fields, held, 0};
+  if (shape->count > kOnStack) {
+    row.fields = malloc(shape->count * sizeof *row.fields);
+    row.held = malloc(shape->count * sizeof *row.held);
+  }
+  bool rich = false;
+  bool logged = false;
+  if (row.fields != NULL && row.held != NULL) {
+    rich = SetOwn(&row, shape, data) && !SetForeigners(&row);
+    if (!rich) {
+      logged = ranklog_log(self->run, row.fields, row.count, number);
+      self->given = number != RANKLOG_NO_STEP;
+      if (!self->given) {
+        ++self->step;
+      } else if (number > self->step) {
+        self->step = number;
+      }
+    }
+  }
+  for (size_t i = 0; i < row.count; ++i) Py_XDECREF(row.held[i]);
+  if (row.fields != fields) {
+    free(row.fields);
+    free(row.held);
+  }
+  DropShape(shape);
+  if (rich) return LogSlowly(self, data, step, Py_None);
+  if (!logged) return PyObject_CallMethod((PyObject*)self, "_refused", "O", step);
+  Py_RETURN_NONE;
+}
+
+static bool IsNamed(PyObject* name, const char* text) {
+  return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+// log(data, step=None, commit=None)
+PyObject* RunLog(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  RunObject* const self = (RunObject*)object;
+  PyObject* given[3] = {NULL, Py_None, Py_None};
+  if (count > 3) {
+    PyErr_SetString(PyExc_TypeError, "log() takes data, step and commit");
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) given[i] = args[i];
+  const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    PyObject* const name = PyTuple_GetItem(names, i);
+    PyObject* const value = args[count + i];
+    if (IsNamed(name, "step")) {
+      given[1] = value;
+    } else if (IsNamed(name, "commit")) {
+      given[2] = value;
+    } else if (IsNamed(name, "data")) {
+      given[0] = value;
+    } else if (!IsNamed(name, "sync")) {  // W&B takes it, and ignores it
+      PyErr_Format(PyExc_TypeError, "log() got an unexpected keyword argument %R", name);
+      return NULL;
+    }
+  }
+  if (given[0] == NULL) {
+    PyErr_SetString(PyExc_TypeError, "log() needs a dictionary");
+    return NULL;
+  }
+  // A row without a step is committed by itself.
+  const bool commits = given[2] == Py_None || (given[2] == Py_True && given[1] == Py_None);
+  if (self->slow || !commits || !PyDict_Check(given[0])) {
+    return LogSlowly(self, given[0], given[1], given[2]);
+  }
+  return LogRow(self, given[0], given[1]);
+}
