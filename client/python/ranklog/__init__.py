@@ -13,9 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from ranklog import _init, _native, errors
+from ranklog._artifact import Artifact
 from ranklog._config import Config, Summary
 from ranklog._init import attach, finish, init, login, setup, teardown
-from ranklog._run import Run
+from ranklog._media import Histogram, Html, Image, Table
+from ranklog._run import AlertLevel, Run
 from ranklog._settings import Settings
 from ranklog.errors import CommError, Error, UsageError
 
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     define_metric = Run.define_metric
     alert = Run.alert
     mark_preempting = Run.mark_preempting
+    log_artifact = Run.log_artifact
+    use_artifact = Run.use_artifact
+    log_model = Run.log_model
+    log_code = Run.log_code
+    save = Run.save
 else:
     _init.make_current(None)
 

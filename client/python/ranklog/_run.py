@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 from ranklog import _native, _values
 from ranklog._config import Config, Summary
+from ranklog._files import Files
 from ranklog._warn import Unsupported, warn_once
 from ranklog.errors import UsageError
 
@@ -18,7 +19,13 @@ _native.set_kind_of(_values.kind_of)
 _ALERT_LEVELS = {"INFO": 0, "WARN": 1, "ERROR": 2}
 
 
-class Run(_native.Run):
+class AlertLevel:
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+
+class Run(Files, _native.Run):
     """One process's part of a run. `log()` is in src/row.c; rows that it cannot write come to `_log_slowly()`."""
 
     refused_settings: list[str]
@@ -27,7 +34,8 @@ class Run(_native.Run):
         super().__init__(settings)
         self._pid = os.getpid()
         self._directory = directory
-        self._files_dir: Optional[str] = None
+        self._files_dir = None
+        self._uploads = []
         self._pending: dict[str, Any] = {}  # of log(..., commit=False), for the next row
         self._finished = False
         self._on_finish: Any = None  # called with the run
@@ -48,7 +56,8 @@ class Run(_native.Run):
             raise TypeError("`log` must be passed a dictionary")
         if any(not isinstance(key, str) for key in data):
             raise TypeError("Key values passed to `log` must be strings.")
-        row = {key: _values.plain(value) for key, value in data.items() if value is not None}
+        row = {key: _values.plain(value) for key, value in data.items()}
+        row = {key: value for key, value in row.items() if value is not None}
         if step is None and commit is not None and not commit:
             if self._given:  # the row of this step is still open
                 self._write(row, self.step)
@@ -84,6 +93,7 @@ class Run(_native.Run):
         """What the library does not know of: rows that wait here."""
         if self._pid == os.getpid():
             self._commit_pending()
+            self._save_dir()
 
     def finish(self, exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> None:
         """Ends this process's part of the run, and waits until its rows are durable on this node."""
@@ -92,6 +102,7 @@ class Run(_native.Run):
         self._before_end()
         self._finished = self._slow = True
         self._finish(exit_code or 0)
+        self._uploads = []
         if self._on_finish is not None:
             self._on_finish(self)
 

@@ -36,7 +36,7 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "item") and hasattr(value, "tolist") and hasattr(value, "shape")
 
 
-def _on_host(array: Any) -> Any:
+def on_host(array: Any) -> Any:
     """A tensor's values in memory of the CPU, without gradients."""
     for method in ("detach", "cpu"):
         if hasattr(array, method):
@@ -52,7 +52,7 @@ def _size(array: Any) -> int:
 
 
 def _from_array(array: Any, for_config: bool) -> Any:
-    array = _on_host(array)
+    array = on_host(array)
     size = _size(array)
     if size == 1:
         return plain(array.item(), for_config)
