@@ -1,8 +1,8 @@
 """How a process ends its runs.
 
-A run that is not finished is left to the library: when the process exits, it ends the run with the exit code. The daemon
-does that for SIGKILL and os._exit(). So this file only writes what waits in Python, and knows two ends that exit() does not:
-Ctrl-C, after which Python kills itself by a signal, and the end of a child of `multiprocessing`, which is os._exit().
+The library knows the exit code of exit(), also after `sys.exit(3)`, and the daemon sees SIGKILL and os._exit(). So this file
+waits until the rows are durable, and leaves the code to the library. It knows two ends that exit() does not: Ctrl-C, after which
+Python kills itself by a signal, and the end of a child of `multiprocessing`, which is os._exit().
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def code_of(error: Optional[BaseException]) -> int:
 
 def _at_exit() -> None:
     for run in _init.live_runs():
-        run._before_end()
         if _exit_code is not None:
             run.finish(_exit_code)
+        else:
+            run._leave()
 
 
 def _at_child_exit() -> None:

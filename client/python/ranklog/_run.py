@@ -60,7 +60,7 @@ class Run(Files, _native.Run):
         row = {key: value for key, value in row.items() if value is not None}
         if step is None and commit is not None and not commit:
             if self._given:  # the row of this step is still open
-                self._write(row, self.step)
+                self._log(row, self.step)
             else:
                 self._pending.update(row)
                 self._slow = True
@@ -70,18 +70,10 @@ class Run(Files, _native.Run):
             if step is None or step == self.step:
                 row = {**pending, **row}
             else:
-                self._write(pending, None)
-        self._write(row, step)
+                self._log(pending, None)
+        self._log(row, step)
         if commit and step is not None:
-            self._write({}, None)  # closes the step
-
-    def _write(self, row: dict[str, Any], step: Any) -> None:
-        if not self._log(row, step):
-            self._refused(step)
-
-    def _refused(self, step: Any) -> None:
-        at = "" if step is None else f" at step {step}"
-        warn_once(f"run {self.id} refused a row{at}: {self._last_error()}; later ones are only counted")
+            self._log({}, None)  # closes the step
 
     # ---- Its end ----
 
@@ -105,6 +97,13 @@ class Run(Files, _native.Run):
         self._uploads = []
         if self._on_finish is not None:
             self._on_finish(self)
+
+    def _leave(self) -> None:
+        """Like finish(), with the exit code of the process, which exits now."""
+        self._before_end()
+        self._finished = self._slow = True
+        self._flush(int(self._setting("finish_timeout") or 10_000))
+        self._release()
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Waits until all rows so far are durable on this node. Returns whether they are."""

@@ -49,6 +49,7 @@ typedef struct {
   bool given;              // the last row gave its step, which is still open
   bool slow;               // each row goes to self._log_slowly()
   bool finished;           // finish() was called
+  int calls;               // in progress, of those that may wait
   Shape* shapes[kShapes];  // the last used one first; null at the end
 } RunObject;
 

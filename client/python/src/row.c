@@ -255,11 +255,11 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
     row.held = malloc(shape->count * sizeof *row.held);
   }
   bool rich = false;
-  bool logged = false;
   if (row.fields != NULL && row.held != NULL) {
     rich = SetOwn(&row, shape, data) && !SetForeigners(&row);
     if (!rich) {
-      logged = ranklog_log(self->run, row.fields, row.count, number);
+      // The library tells the user about a refused row, and counts it.
+      ranklog_log(self->run, row.fields, row.count, number);
       self->given = number != RANKLOG_NO_STEP;
       if (!self->given) {
         ++self->step;
@@ -275,7 +275,6 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
   }
   DropShape(shape);
   if (rich) return LogSlowly(self, data, step, Py_None);
-  if (!logged) return PyObject_CallMethod((PyObject*)self, "_refused", "O", step);
   Py_RETURN_NONE;
 }
 

@@ -47,6 +47,16 @@ static PyObject* ReadText(PyObject* self, Read read) {
   }
 }
 
+// Around calls that may wait, which let other threads run.
+static PyThreadState* Leave(RunObject* self) {
+  ++self->calls;
+  return PyEval_SaveThread();
+}
+static void Return(RunObject* self, PyThreadState* state) {
+  PyEval_RestoreThread(state);
+  --self->calls;
+}
+
 // ---- Its life ----
 
 // Run(settings): a list of (name, value), on top of those of the environment. A value of None resets the setting. What is
@@ -79,8 +89,10 @@ static int RunInit(PyObject* object, PyObject* args, PyObject* names) {
     Py_XDECREF(held[1]);
   }
   if (done) {
-    Py_BEGIN_ALLOW_THREADS self->run = ranklog_init(settings);
-    Py_END_ALLOW_THREADS if (self->run == NULL) {
+    PyThreadState* const state = Leave(self);
+    self->run = ranklog_init(settings);
+    Return(self, state);
+    if (self->run == NULL) {
       PyErr_NoMemory();
       done = false;
     }
@@ -104,20 +116,37 @@ static void RunDealloc(PyObject* object) {
 
 static PyObject* RunFinish(PyObject* self, PyObject* args) {
   int code = 0;
-  int result = 0;
   if (!PyArg_ParseTuple(args, "i:finish", &code)) return NULL;
   RunObject* const run = (RunObject*)self;
-  Py_BEGIN_ALLOW_THREADS result = ranklog_finish(run->run, code);
-  Py_END_ALLOW_THREADS run->finished = true;
+  PyThreadState* const state = Leave(run);
+  const int result = ranklog_finish(run->run, code);
+  Return(run, state);
+  run->finished = true;
   return PyLong_FromLong(result);
+}
+
+// Ends the run by the exit code of the process, which exits now. Does nothing if another thread is in a call.
+static PyObject* RunRelease(PyObject* self, PyObject* none) {
+  (void)none;
+  RunObject* const run = (RunObject*)self;
+  if (run->calls == 0) {
+    ranklog_run* const former = run->run;
+    run->run = NULL;  // all functions take a null run
+    PyThreadState* const state = Leave(run);
+    ranklog_release(former, /*failed=*/false);
+    Return(run, state);
+  }
+  Py_RETURN_NONE;
 }
 
 static PyObject* RunFlush(PyObject* self, PyObject* args) {
   long long timeout_ms = 0;
-  int result = 0;
   if (!PyArg_ParseTuple(args, "L:flush", &timeout_ms)) return NULL;
-  Py_BEGIN_ALLOW_THREADS result = ranklog_flush(((RunObject*)self)->run, timeout_ms);
-  Py_END_ALLOW_THREADS return PyLong_FromLong(result);
+  RunObject* const run = (RunObject*)self;
+  PyThreadState* const state = Leave(run);
+  const int result = ranklog_flush(run->run, timeout_ms);
+  Return(run, state);
+  return PyLong_FromLong(result);
 }
 
 // ---- Content ----
@@ -135,8 +164,10 @@ static PyObject* RunLogPlain(PyObject* self, PyObject* args) {
   const ranklog_field* const fields = FieldsOf(dict, &arena, &count);
   if (fields != NULL) {
     RunObject* const run = (RunObject*)self;
-    Py_BEGIN_ALLOW_THREADS logged = ranklog_log_media(run->run, fields, count, number);
-    Py_END_ALLOW_THREADS run->given = number != RANKLOG_NO_STEP;
+    PyThreadState* const state = Leave(run);
+    logged = ranklog_log_media(run->run, fields, count, number);
+    Return(run, state);
+    run->given = number != RANKLOG_NO_STEP;
     if (!run->given) {
       ++run->step;
     } else if (number > run->step) {
@@ -223,9 +254,11 @@ static PyObject* RunMarkPreempting(PyObject* self, PyObject* none) {
 
 static PyObject* RunCaptureConsole(PyObject* self, PyObject* none) {
   (void)none;
-  bool done = false;
-  Py_BEGIN_ALLOW_THREADS done = ranklog_capture_console(((RunObject*)self)->run);
-  Py_END_ALLOW_THREADS return PyBool_FromLong(done);
+  RunObject* const run = (RunObject*)self;
+  PyThreadState* const state = Leave(run);
+  const bool done = ranklog_capture_console(run->run);
+  Return(run, state);
+  return PyBool_FromLong(done);
 }
 
 // ---- Facts ----
@@ -318,6 +351,7 @@ bool AddRunType(PyObject* module) {
       {"_capture_console", RunCaptureConsole, METH_NOARGS, NULL},
       {"_flush", RunFlush, METH_VARARGS, NULL},
       {"_finish", RunFinish, METH_VARARGS, NULL},
+      {"_release", RunRelease, METH_NOARGS, NULL},
       {"_stats", RunStats, METH_NOARGS, NULL},
       {"_settings", RunSettings, METH_NOARGS, NULL},
       {"_last_error", RunLastError, METH_NOARGS, NULL},

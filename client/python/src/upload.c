@@ -131,10 +131,11 @@ static PyObject* UploadState(PyObject* self, PyObject* none) {
 
 static PyObject* UploadWait(PyObject* self, PyObject* args) {
   long long timeout_ms = 0;
-  int state = 0;
   if (!PyArg_ParseTuple(args, "L:wait", &timeout_ms)) return NULL;
-  Py_BEGIN_ALLOW_THREADS state = ranklog_upload_wait(((UploadObject*)self)->upload, timeout_ms);
-  Py_END_ALLOW_THREADS return PyLong_FromLong(state);
+  PyThreadState* const thread = PyEval_SaveThread();
+  const int state = ranklog_upload_wait(((UploadObject*)self)->upload, timeout_ms);
+  PyEval_RestoreThread(thread);
+  return PyLong_FromLong(state);
 }
 
 static PyObject* UploadError(PyObject* self, PyObject* none) {

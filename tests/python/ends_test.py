@@ -1,0 +1,76 @@
+"""How a run ends with its process."""
+
+import signal
+import unittest
+
+import node
+
+BEGIN = """
+import os, signal, sys, threading
+import ranklog
+run = ranklog.init()
+run.log({'a': 1})
+run.log({'b': 2}, commit=False)
+"""
+COMMITTED = [{"_step": 0, "a": 1}, {"_step": 1, "b": 2}]
+KILLED = COMMITTED[:1]  # a row that waits for its commit is lost, as at W&B
+
+
+class Ends(node.NodeTest):
+    def check(self, end, code, state, exit_code, rows):
+        printed = self.python(BEGIN + end, code=code)
+        run = self.latest_in(state)
+        if exit_code is not None:
+            self.assertEqual(run["exit_code"], exit_code, run)
+        self.assertEqual(self.rows(), rows)
+        return printed
+
+    def test_end_of_the_script(self):
+        self.check("", 0, "finished", 0, COMMITTED)
+
+    def test_exit_with_a_code(self):
+        self.check("sys.exit(3)", 3, "failed", 3, COMMITTED)
+
+    def test_exit_with_a_text(self):
+        self.check("sys.exit('wrong')", 1, "failed", 1, COMMITTED)
+
+    def test_exit_with_zero(self):
+        self.check("sys.exit()", 0, "finished", 0, COMMITTED)
+
+    def test_exception(self):
+        printed = self.check("raise ValueError('the reason')", 1, "failed", 1, COMMITTED)
+        self.assertIn("ValueError: the reason", printed)
+
+    def test_former_hook_of_exceptions_is_called(self):
+        printed = self.python("import sys\nsys.excepthook = lambda *_: print('former')\n" + BEGIN + "raise ValueError('x')", code=1)
+        self.assertIn("former", printed)
+
+    def test_ctrl_c(self):
+        self.check("signal.raise_signal(signal.SIGINT)", -signal.SIGINT, "failed", 130, COMMITTED)
+
+    def test_immediate_exit(self):
+        self.check("os._exit(4)", 4, "crashed", None, KILLED)
+
+    def test_sigkill(self):
+        self.check("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "crashed", None, KILLED)
+
+    def test_sigterm_has_no_handler_of_ours(self):
+        self.check("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, "crashed", None, KILLED)
+
+    def test_finish_with_a_code(self):
+        self.check("ranklog.finish(5)", 0, "failed", 5, COMMITTED)
+
+    def test_thread_that_logs_until_the_end(self):
+        self.check("threading.Thread(target=lambda: [run.log({'a': i}) for i in range(100)], daemon=True).start(); run.finish()",
+                   0, "finished", 0, self.any_rows())  # fmt: skip
+
+    def any_rows(self):
+        class Any:
+            def __eq__(self, other):
+                return other[:1] == KILLED
+
+        return Any()
+
+
+if __name__ == "__main__":
+    unittest.main()

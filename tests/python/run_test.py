@@ -1,0 +1,258 @@
+"""init(), config, summary, files, and the functions of the module."""
+
+import json
+import unittest
+
+import node
+
+
+class Runs(node.NodeTest):
+    def test_init_with_the_arguments_of_wandb(self):
+        self.python("""
+            import ranklog as wandb
+            run = wandb.init("team", project="llm", id="init-1", name="first", group="g", job_type="train", tags=["a", "b"], notes="n",
+                             config={"lr": 3e-4, "model": {"layers": 12}}, dir=".", reinit=True, resume="allow", save_code=False,
+                             settings=wandb.Settings(log_strategy="all", run_tags=("b", "c"), run_name="other"))
+            assert (run.id, run.name, run.project, run.entity, run.group, run.job_type) == ("init-1", "first", "llm", "team", "g", "train")
+            assert run.tags == ("a", "b") and run.notes == "n" and run.path == "team/llm/init-1", (run.tags, run.path)
+            assert run.url is None and not run.resumed and run.step == 0 and not run.disabled
+            run.log({"a": 1})
+            run.finish()
+        """)
+        run = self.latest_in("finished")
+        self.assertEqual((run["run_id"], run["project"], run["group"], run["strategy"]), ("init-1-0", "llm", "g", "all"))  # of rank 0
+        self.assertEqual((run["config"]["lr"], run["config"]["model"]), (3e-4, {"layers": 12}))
+        self.assertTrue(run["metadata"]["program"].endswith("/train.py"), run["metadata"])
+
+    def test_strategy_by_variable(self):
+        self.python("import ranklog\nranklog.init()\nranklog.log({'a': 1})", env={"RANKLOG_LOG_STRATEGY": "node"})
+        self.assertEqual(self.latest_in("finished")["strategy"], "node")
+
+    def test_wrong_arguments_raise_as_at_wandb(self):
+        self.python("""
+            import ranklog
+            for wrong in (dict(resume="bogus"), dict(mode="bogus"), dict(config=5)):
+                try:
+                    ranklog.init(**wrong)
+                except ranklog.Error:
+                    ranklog.teardown()
+                else:
+                    raise SystemExit(f"{wrong} was accepted")
+        """)
+
+    def test_unknown_settings_are_told_and_do_not_stop(self):
+        printed = self.python("""
+            import ranklog
+            run = ranklog.init(settings={"x_unknown": 1, "log_strategy": "some", "start_method": "fork"})
+            run.log({"a": 1})
+        """)
+        self.assertIn("the setting x_unknown has no effect", printed)
+        self.assertIn("the setting log_strategy is unknown, or its value cannot be used", printed)
+        self.assertEqual(self.rows(), [{"_step": 0, "a": 1}])
+
+    def test_config(self):
+        self.python("""
+            import argparse
+            import ranklog
+            run = ranklog.init(config={"lr": 1, "seed": 2, "hidden": 3}, config_exclude_keys=["hidden"])
+            config = ranklog.config
+            assert config is run.config and config.lr == config["lr"] == config.get("lr") == 1 and "hidden" not in config
+            config.update(argparse.Namespace(batch=4, layers=[1, 2]))
+            config.epochs = 5
+            config["nested"] = {"a": (1, 2)}
+            config.setdefaults({"lr": 9, "extra": 6})
+            config.update({"lr": 1})
+            for change in (lambda: config.update({"lr": 2}), lambda: setattr(config, "lr", 2), lambda: config.__setitem__("lr", 2)):
+                try:
+                    change()
+                except ranklog.errors.ConfigError:
+                    pass
+                else:
+                    raise SystemExit("the change was accepted")
+            config.update({"lr": 7}, allow_val_change=True)
+            assert config.as_dict() == dict(config) and len(config) == 7
+            try:
+                config.absent
+            except AttributeError:
+                pass
+            else:
+                raise SystemExit("no AttributeError")
+        """)
+        config = self.latest_in("finished")["config"]
+        expected = {"lr": 7, "seed": 2, "batch": 4, "layers": [1, 2], "epochs": 5, "nested": {"a": [1, 2]}, "extra": 6}
+        self.assertEqual({key: config[key] for key in expected}, expected)
+        self.assertNotIn("hidden", config)
+
+    def test_summary(self):
+        self.python("""
+            import ranklog
+            run = ranklog.init()
+            run.log({"loss": 3})
+            run.summary["best"] = 1.5
+            run.summary.update({"loss": 2, "nested": {"a": 1}})
+            ranklog.summary.done = True
+            assert ranklog.summary["best"] == 1.5 and ranklog.summary.get("absent") is None
+        """)
+        summary = self.latest_in("finished")["summary"]
+        self.assertEqual({key: summary[key] for key in ("best", "loss", "nested", "done")}, {"best": 1.5, "loss": 2, "nested": {"a": 1}, "done": True})
+
+    def test_define_metric(self):
+        self.python("""
+            import ranklog
+            run = ranklog.init()
+            ranklog.define_metric("epoch", hidden=True)
+            run.define_metric("val/*", step_metric="epoch", summary="min,max")
+            for value in (3, 1, 2):
+                run.log({"epoch": value, "val/loss": value})
+        """)
+        self.assertEqual(self.latest_in("finished")["summary"]["val/loss"], {"min": 1, "max": 3})
+
+    def test_context_manager(self):
+        self.python("""
+            import ranklog
+            with ranklog.init(project="one") as run:
+                run.log({"a": 1})
+            assert ranklog.run is None
+            with ranklog.init(project="two") as run:
+                run.log({"a": 2})
+                raise ValueError("stop")
+        """, code=1)  # fmt: skip
+        run = self.latest_in("failed")
+        self.assertEqual((run["project"], run["exit_code"]), ("two", 1))
+
+    def test_functions_of_the_module(self):
+        self.python("""
+            import ranklog
+            from ranklog import log
+            for call in (lambda: ranklog.log({"a": 1}), lambda: ranklog.config.lr, lambda: ranklog.save("x")):
+                try:
+                    call()
+                except ranklog.Error:
+                    pass
+                else:
+                    raise SystemExit("no Error before init()")
+            assert ranklog.run is None
+            run = ranklog.init()
+            assert ranklog.run is run
+            log({"a": 1})
+            ranklog.log({"a": 2})
+            ranklog.alert("title", "text", level=ranklog.AlertLevel.WARN)
+            ranklog.finish()
+            assert ranklog.run is None
+            try:
+                run.log({"a": 3})
+            except ranklog.UsageError:
+                pass
+            else:
+                raise SystemExit("log() after finish()")
+            ranklog.finish()
+        """)
+        self.assertEqual(self.rows(), [{"_step": 0, "a": 1}, {"_step": 1, "a": 2}])
+
+    def test_init_again(self):
+        self.python("""
+            import ranklog
+            first = ranklog.init(project="first")
+            assert ranklog.init(project="ignored", config={"a": 1}) is first and first.config.a == 1
+            second = ranklog.init(project="second", reinit="create_new")
+            assert second is not first and ranklog.run is second
+            first.log({"a": 1})
+            second.log({"a": 2})
+            third = ranklog.init(project="third", reinit=True)
+            assert ranklog.run is third
+            for run in (first, second):
+                try:
+                    run.log({"a": 3})
+                except ranklog.UsageError:
+                    pass
+                else:
+                    raise SystemExit("an earlier run was not finished")
+            third.finish()
+        """)
+        states = {run["project"]: run["state"] for run in self.runs()}
+        self.assertEqual((states["first"], states["second"]), ("finished", "finished"))
+        self.assertNotIn("ignored", states)
+
+    def test_disabled(self):
+        before = len(self.runs())
+        self.python("""
+            import ranklog
+            run = ranklog.init(mode="disabled")
+            assert run.disabled
+            run.log({"a": 1})
+            run.log({"a": 1}, commit=False)
+            run.config.lr = 1
+            run.finish()
+        """)
+        self.assertEqual(len(self.runs()), before)
+
+    def test_files_and_artifacts(self):
+        (self.dir / "data" / "sub").mkdir(parents=True)
+        (self.dir / "data" / "a.txt").write_text("a")
+        (self.dir / "data" / "sub" / "b.txt").write_text("b")
+        self.python("""
+            import os
+            import ranklog
+            run = ranklog.init(dir=".")
+            artifact = ranklog.Artifact("model", "model", description="d", metadata={"accuracy": 0.5})
+            artifact.add_file("data/a.txt")
+            artifact.add_file("data/a.txt", name="renamed/c.txt")
+            artifact.add_dir("data/sub", name="inner")
+            artifact.add_reference("s3://bucket/key")
+            with artifact.new_file("made.txt") as file:
+                file.write("made")
+            assert artifact.state == "draft"
+            assert run.log_artifact(artifact, aliases=["best"]).wait().state == "staged"
+            os.remove("data/a.txt")
+            run.log_model("data/sub", name="weights")
+            assert run.save("data/sub/*.txt", policy="now") == [os.path.abspath("data/sub/b.txt")]
+            with open(os.path.join(run.dir, "in-dir.txt"), "w") as file:
+                file.write("x")
+            run.log_code(".").wait()
+            try:
+                artifact.new_file("../outside").__enter__()
+            except ValueError:
+                pass
+            else:
+                raise SystemExit("a name outside the artifact")
+        """)
+        self.latest_in("finished")
+        found = {item["name"]: item for item in json.loads(self.cli("artifacts", "latest", "--json"))}
+        self.assertEqual(sorted(file["path"] for file in found["model"]["files"]), ["a.txt", "inner/b.txt", "key", "made.txt", "renamed/c.txt"])
+        self.assertEqual(found["model"]["aliases"], ["best"])
+        self.assertEqual(found["weights"]["type"], "model")
+        self.assertLessEqual({"data/sub/b.txt", "in-dir.txt"}, set(found))
+        self.assertEqual([item["type"] for name, item in found.items() if name.startswith("source-")], ["code"])
+
+    def test_refused_upload_is_told_and_does_not_stop(self):
+        printed = self.python("""
+            import ranklog
+            run = ranklog.init()
+            assert run.log_artifact(ranklog.Artifact("a/b", "model")).state == "refused"
+            run.log({"a": 1})
+        """)
+        self.assertIn("the artifact a/b is not uploaded", printed)
+
+    def test_what_is_not_here_warns_once(self):
+        printed = self.python("""
+            import ranklog as wandb
+            run = wandb.init()
+            for _ in range(3):
+                wandb.watch(None)
+                run.watch(None)
+                run.log({"video": wandb.Video("a.mp4"), "a": 1})
+            wandb.plot.line_series(xs=[], ys=[])
+            try:
+                wandb.no_such_name
+            except AttributeError:
+                pass
+            else:
+                raise SystemExit("no AttributeError")
+        """)
+        for name in ("ranklog.watch", "run.watch", "ranklog.Video", "ranklog.plot.line_series"):
+            self.assertEqual(printed.count(f"{name} is not supported"), 1, printed)
+        self.assertEqual(self.rows(), [{"_step": step, "a": 1} for step in range(3)])
+
+
+if __name__ == "__main__":
+    unittest.main()
