@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +46,8 @@ class Upload:
 
 def _remove(directory: str, pid: int) -> None:
     if os.getpid() == pid:  # not a forked child
+        import shutil
+
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -86,6 +85,8 @@ class Artifact:
     def _own(self, name: str) -> str:
         """The path for a file with that name in the artifact."""
         if self._directory is None:
+            import tempfile
+
             self._directory = tempfile.mkdtemp(prefix="ranklog-artifact-")
             weakref.finalize(self, _remove, self._directory, os.getpid())
             self._paths.append(self._directory)
@@ -196,14 +197,15 @@ class Artifact:
 
     def download(self, root: Optional[str] = None, **_ignored: Any) -> str:
         """Downloads it from the tracker by `ranklog artifacts get`. Returns the directory."""
+        import subprocess
+
         from ranklog._programs import path_of
+        from ranklog.errors import CommError
 
         root = root or os.path.join("artifacts", self.name.split("/")[-1])
         command = [path_of("ranklog"), "artifacts", "get", self.name, "--root", root]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
-            from ranklog.errors import CommError
-
             raise CommError(f"cannot download the artifact {self.name}: {done.stderr.strip()}")
         return root
 

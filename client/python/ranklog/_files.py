@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob as globbing
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -83,6 +82,8 @@ class Files:
             return []
         if policy not in _POLICIES:
             raise ValueError('Only "live", "end" and "now" policies are currently supported.')
+        import glob as globbing
+
         pattern = os.fsdecode(glob_str)
         path = os.path.abspath(pattern)
         if base_path is not None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 
 
 def path_of(program: str) -> str:
     """The wheel's own program, else the one in PATH."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", program)
-    return own if os.access(own, os.X_OK) else shutil.which(program) or program
+    if os.access(own, os.X_OK):
+        return own
+    import shutil
+
+    return shutil.which(program) or program
 
 
 def _exec(program: str) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ranklog import _native, _values
 from ranklog._config import Config, Summary
 from ranklog._files import Files
 from ranklog._warn import Unsupported, warn_once
 from ranklog.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 _native.set_kind_of(_values.kind_of)
 
@@ -241,11 +243,11 @@ class Run(Files, _native.Run):
         self, title: str, text: str = "", level: Any = None, wait_duration: Union[int, float, timedelta, None] = None
     ) -> None:
         """Sends a message to the people who watch the run."""
-        wait = wait_duration.total_seconds() if isinstance(wait_duration, timedelta) else wait_duration
+        seconds = getattr(wait_duration, "total_seconds", lambda: wait_duration)()
         number = _ALERT_LEVELS.get(str(getattr(level, "value", level or "INFO")).upper())
         if number is None:
             raise ValueError(f"level is {level!r}; use INFO, WARN or ERROR")
-        if not self._alert(title, text, number, 60_000 if wait is None else round(wait * 1000)):
+        if not self._alert(title, text, number, 60_000 if seconds is None else round(seconds * 1000)):
             warn_once(f"the alert {title!r} was not accepted: {self._last_error()}")
 
     def mark_preempting(self) -> None:

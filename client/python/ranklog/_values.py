@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
 import enum
 import os
 from collections.abc import Mapping
@@ -92,11 +90,13 @@ def _foreign(value: Any, for_config: bool) -> Any:
         return _from_array(value, for_config)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, (datetime.datetime, datetime.date)):
+    if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
+        import dataclasses
+
         return plain(dataclasses.asdict(value), for_config)
     if not for_config:
         from ranklog._media import media_of
