@@ -9,7 +9,7 @@ Usage: deploy/install-deps.sh [--packages] [--tests] [--list]
 Installs the packages for building and running Ranklog, by apt-get. Needs root, or sudo. A second call is harmless and
 quick, because it does not change installed packages.
 
-  --packages  also install the needs of deploy/package.sh
+  --packages  also install the needs of deploy/package.sh and deploy/wheel.sh
   --tests     also install the needs of the tests and checks (GoogleTest, clang, the reference programs, ...)
   --list      print the packages, install nothing
 
@@ -30,6 +30,7 @@ build=(
 )
 packaging=(
   dpkg-dev file binutils                                                                # dependencies of the packages; source packages, for deploy/portable-deps.sh
+  python3-dev python3-pip python3-setuptools python3-wheel                              # the Python wheel
 )
 tests=(
   "${packaging[@]}"
@@ -44,7 +45,6 @@ tests=(
   systemd-container dbus dbus-user-session libpam-systemd                               # a real systemd, booted, and a user's
   python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees
   prometheus                                                                            # promtool, the judge of the metrics
-  python3-dev                                                                           # the Python package
   python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun
 )
 

@@ -32,7 +32,7 @@ TEXT
 
 wrong() { echo "package.sh: $1" >&2; usage >&2; exit 2; }
 fail() { echo "package.sh: $1" >&2; exit 1; }
-say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
+. deploy/portable-tree.sh
 
 portable=no
 install=yes
@@ -64,25 +64,7 @@ for program in cmake cpack ninja dpkg-deb dpkg-shlibdeps file strip gzip; do
   command -v "$program" >/dev/null || fail "$program not found; deploy/install-deps.sh --packages installs it"
 done
 
-if [ ! -e "$build/CMakeCache.txt" ]; then
-  say "configuring $build"
-  mkdir -p "$build"
-  launcher=()
-  ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_TESTS=OFF "${launcher[@]}" \
-    -DCMAKE_CXX_FLAGS="-fstack-protector-strong -D_FORTIFY_SOURCE=2" -DCMAKE_EXE_LINKER_FLAGS="-Wl,-z,relro -Wl,-z,now" \
-    >"$build.log" 2>&1 || { cat "$build.log" >&2; rm -f "$build/CMakeCache.txt"; fail "cannot configure $build"; }
-fi
-cache() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
-[ "$(cache CMAKE_HOME_DIRECTORY)" = "$PWD" ] || fail "$build is the build tree of $(cache CMAKE_HOME_DIRECTORY)"
-[ "$(cache RANKLOG_PORTABLE)" = ON ] || fail "$build is configured without -DRANKLOG_PORTABLE=ON; take another --build"
-version=$(cache CMAKE_PROJECT_VERSION)
-# Two builds of a commit make the same packages.
-if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
-  SOURCE_DATE_EPOCH=$(git -c safe.directory='*' log -1 --format=%ct 2>/dev/null || date +%s)
-fi
-export SOURCE_DATE_EPOCH
-
+portable_tree "$build"
 targets=(ranklog ranklogd ranklog_cli)
 if [ "$portable" = yes ]; then
   targets+=(ranklogd_portable ranklog_cli_portable)
@@ -121,30 +103,7 @@ strip --strip-unneeded "$work/$name"/bin/* "$work/$name"/lib/libranklog.so.*.*
 doc=$work/$name/share/doc/ranklog
 install -m 0644 LICENSE "$doc/LICENSE"
 install -m 0644 deploy/tarball.md "$doc/README.md"
-# The static parts and their licences, from the Debian packages that they were built from.
-strings "$work/$name/bin/ranklogd" | sed -n "s/^ranklog $version with //p" | sed 's/, /\n/g' >"$doc/static-parts"
-[ -s "$doc/static-parts" ] || fail "ranklogd does not name its static parts"
-mkdir "$doc/licences"
-while read -r package _; do
-  case $package in
-    abseil) from=libabsl-dev ;;
-    c-ares) from=libc-ares-dev ;;
-    civetweb) from=libcivetweb-dev ;;
-    curl) from=libcurl4-openssl-dev ;;
-    fmtlib) from=libfmt-dev ;;
-    grpc) from=libgrpc++-dev ;;
-    openssl) from=libssl-dev ;;
-    prometheus-cpp) from=prometheus-cpp-dev ;;
-    protobuf) from=libprotobuf-dev ;;
-    spdlog) from=libspdlog-dev ;;
-    sqlite3) from=libsqlite3-dev ;;
-    zlib) from=zlib1g-dev ;;
-    *) fail "the licence of the included package $package is unknown; add it here" ;;
-  esac
-  cp -L "/usr/share/doc/$from/copyright" "$doc/licences/$package"
-done <"$doc/static-parts"
-cp service/ui/third_party/uPlot.LICENSE "$doc/licences/uplot"  # its script is inside `ranklog`
-for header in cli11:libcli11-dev nlohmann-json3:nlohmann-json3-dev; do cp -L "/usr/share/doc/${header#*:}/copyright" "$doc/licences/${header%:*}"; done
+static_parts "$work/$name/bin/ranklogd" "$doc"
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -9n >"$work/$name.tar.gz"
 mv -t "$output" "$work/$name.tar.gz"
 report "$output/$name.tar.gz"

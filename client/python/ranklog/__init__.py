@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from ranklog import _init, _native, errors
+try:
+    from ranklog import _native
+except ImportError as error:
+    raise ImportError(
+        f"{__path__[0]} has no compiled part that fits this Python ({error}); install the wheel that deploy/wheel.sh makes, "
+        "or set PYTHONPATH to the folder `python` of a build tree"
+    ) from error
+from ranklog import _init, errors
 from ranklog._artifact import Artifact
 from ranklog._config import Config, Summary
 from ranklog._init import attach, finish, init, login, setup, teardown

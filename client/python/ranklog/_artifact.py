@@ -31,13 +31,13 @@ class Upload:
     @property
     def error(self) -> str:
         """Why it is refused."""
-        return self._native.error()
+        return str(self._native.error())
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Waits until it is staged or refused. Returns whether it is staged."""
         state = self._native.wait(round((_DAY if timeout is None else timeout) * 1000))
         self._tell(state)
-        return state == _STAGED
+        return bool(state == _STAGED)
 
     def _tell(self, state: int) -> None:
         if state == _REFUSED:
@@ -144,7 +144,7 @@ class Artifact:
         self._references.append(str(uri))
 
     @contextmanager
-    def new_file(self, name: str, mode: str = "x", encoding: Optional[str] = None, policy: str = "mutable") -> Iterator[IO]:
+    def new_file(self, name: str, mode: str = "x", encoding: Optional[str] = None, policy: str = "mutable") -> Iterator[IO[Any]]:
         """Opens a new file of the artifact."""
         with open(self._own(name), mode, encoding=encoding if "b" in mode else encoding or "utf-8") as file:
             yield file

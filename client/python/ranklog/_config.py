@@ -30,7 +30,7 @@ def parse_config(config: Any) -> dict[str, Any]:
 
 def _from_file(path: str) -> dict[str, Any]:
     try:
-        import yaml
+        import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise Error(f"reading {path} needs PyYAML; run pip install pyyaml") from None
     with open(path, encoding="utf-8") as file:
@@ -40,7 +40,7 @@ def _from_file(path: str) -> dict[str, Any]:
     return {key: item["value"] if isinstance(item, dict) and "value" in item else item for key, item in loaded.items()}
 
 
-class Config(MutableMapping):
+class Config(MutableMapping[str, Any]):
     """`run.config`: also by attributes, `run.config.lr`."""
 
     _write: Callable[[dict[str, Any]], object]
@@ -99,7 +99,7 @@ class Config(MutableMapping):
         return repr(self._items)
 
 
-class Summary(MutableMapping):
+class Summary(MutableMapping[str, Any]):
     """`run.summary`: what was set here. The last values of metrics are the daemon's; `run.history` has them after the run."""
 
     _write: Callable[[dict[str, Any]], object]

@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 from ranklog import _values
 from ranklog._artifact import Artifact, Upload, of_path
+from ranklog._facts import Facts
 from ranklog._warn import warn_once
 
 _POLICIES = {"now": 0, "end": 1, "live": 2}
@@ -17,10 +18,7 @@ _CODE = (b".py", b"requirements.txt", b"Dockerfile")
 _COPY_PATIENCE = 10.0
 
 
-class Files:
-    """Needs the methods of _native.Run."""
-
-    id: str
+class Files(Facts):
     _uploads: list[Any]  # artifacts whose files are being copied
     _directory: Optional[str]
     _files_dir: Optional[str]
@@ -64,7 +62,7 @@ class Files:
                 self.log_artifact(artifact, aliases=aliases)
         else:
             artifact = Artifact(str(artifact_or_name), type or "")
-        upload = Upload(self._use_artifact(_values.text(artifact.name)), f"the use of {artifact.name}")  # type: ignore[attr-defined]
+        upload = Upload(self._use_artifact(_values.text(artifact.name)), f"the use of {artifact.name}")
         if upload.state == "refused":
             upload.wait(0)
         return artifact
@@ -107,7 +105,7 @@ class Files:
         return files
 
     def _save_one(self, file: str, name: str, policy: str) -> None:
-        native = self._save(os.fsencode(file), os.fsencode(name), _POLICIES[policy])  # type: ignore[attr-defined]
+        native = self._save(os.fsencode(file), os.fsencode(name), _POLICIES[policy])
         upload = Upload(native, f"the file {file}")
         if upload.state == "refused":
             upload.wait(0)
@@ -122,7 +120,7 @@ class Files:
         """Logs the Python sources below `root`, requirements.txt and Dockerfile as the code of the run."""
         if include_fn is not None or exclude_fn is not None:
             warn_once("include_fn and exclude_fn of log_code() are not supported; it logs the Python sources")
-        upload = Upload(self._log_code(os.fsencode(root or "."), name, list(_CODE)), f"the code below {root}")  # type: ignore[attr-defined]
+        upload = Upload(self._log_code(os.fsencode(root or "."), name, list(_CODE)), f"the code below {root}")
         if upload.state == "refused":
             upload.wait(0)
         return upload

@@ -86,7 +86,7 @@ def _open(settings: Settings) -> Run:
 def init(
     entity: Optional[str] = None,
     project: Optional[str] = None,
-    dir: Union[str, os.PathLike, None] = None,
+    dir: Union[str, os.PathLike[str], None] = None,
     id: Optional[str] = None,
     name: Optional[str] = None,
     notes: Optional[str] = None,
@@ -107,7 +107,7 @@ def init(
     tensorboard: Optional[bool] = None,
     sync_tensorboard: Optional[bool] = None,
     monitor_gym: Optional[bool] = None,
-    settings: Union[Settings, dict, None] = None,
+    settings: Union[Settings, dict[str, Any], None] = None,
     anonymous: Any = None,
 ) -> Run:
     """Opens a run within some milliseconds, with or without a daemon, a network or a tracker.
@@ -129,6 +129,8 @@ def init(
     if monitor_gym:
         warn_once("monitor_gym is not supported")
 
+    if given.reinit in (None, "default") and "ipykernel" in sys.modules:  # as at W&B, since a cell is run again and again
+        given.reinit = "finish_previous"
     live = live_runs()
     if live and given.reinit in (True, "finish_previous"):
         for run in live:
@@ -175,7 +177,7 @@ def finish(exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> Non
         current.finish(exit_code)
 
 
-def setup(settings: Union[Settings, dict, None] = None) -> Settings:
+def setup(settings: Union[Settings, dict[str, Any], None] = None) -> Settings:
     """Sets settings for the `init()` of this process and of its forked children. W&B starts its service here; ours is the daemon."""
     _setup.update(settings)
     return _setup

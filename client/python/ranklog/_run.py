@@ -27,7 +27,14 @@ class AlertLevel:
     ERROR = "ERROR"
 
 
-class Run(Files, _native.Run):
+class Metric:
+    """What `define_metric()` returns, for the `step_metric` of others."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Run(Files):
     """One process's part of a run. `log()` is in src/row.c; rows that it cannot write come to `_log_slowly()`."""
 
     refused_settings: list[str]
@@ -120,91 +127,6 @@ class Run(Files, _native.Run):
 
         self.finish(code_of(value))
 
-    # ---- Facts ----
-
-    def _setting(self, name: str) -> Optional[str]:
-        return next((value for key, value in self._resolved if key == name), None)
-
-    @property
-    def id(self) -> str:
-        return self._id() or self._setting("run_id") or ""
-
-    @property
-    def name(self) -> str:
-        return self._setting("name") or self.id
-
-    @property
-    def project(self) -> Optional[str]:
-        return self._setting("project")
-
-    @property
-    def entity(self) -> Optional[str]:
-        return self._setting("entity")
-
-    @property
-    def group(self) -> Optional[str]:
-        return self._setting("group")
-
-    @property
-    def job_type(self) -> Optional[str]:
-        return self._setting("job_type")
-
-    @property
-    def notes(self) -> Optional[str]:
-        return self._setting("notes")
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(value for key, value in self._resolved if key == "tags" and value)
-
-    @property
-    def url(self) -> Optional[str]:
-        """The run's page, once the daemon knows it."""
-        return self._url() or None
-
-    def get_url(self) -> Optional[str]:
-        return self.url
-
-    def project_name(self) -> Optional[str]:
-        return self.project
-
-    @property
-    def path(self) -> str:
-        return "/".join(part for part in (self.entity, self.project, self.id) if part)
-
-    @property
-    def start_time(self) -> float:
-        return self._start_time
-
-    @property
-    def disabled(self) -> bool:
-        return self._setting("disabled") == "true"
-
-    @property
-    def offline(self) -> bool:
-        return "wandb" not in [value for key, value in self._resolved if key == "destinations"] and not self.url
-
-    @property
-    def resumed(self) -> bool:
-        """Always False: only the daemon knows it. See unsupported.md."""
-        if self._setting("resume"):
-            warn_once("run.resumed is not known here; it is always False")
-        return False
-
-    @property
-    def stop_requested(self) -> bool:
-        """Whether a person has asked on the run's page that it stops."""
-        return self._stop_requested()
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        """Counters of this process, and `last_error`. See ranklog/run.h."""
-        return {**self._stats(), "last_error": self._last_error()}
-
-    def handle(self) -> str:
-        """A text by which another process of this node writes to this run: `ranklog.attach(handle)`."""
-        return self._handle()
-
     def __reduce__(self) -> Any:
         from ranklog._init import attach
 
@@ -224,7 +146,7 @@ class Run(Files, _native.Run):
         summary: Union[str, Sequence[str], None] = None,
         goal: Optional[str] = None,
         overwrite: Optional[bool] = None,
-    ) -> None:
+    ) -> Metric:
         """Defines the x axis and the summary of a metric, or of all with a prefix (`train/*`)."""
         words = summary.split(",") if isinstance(summary, str) else list(summary or ())
         step = getattr(step_metric, "name", step_metric) or ""
@@ -238,12 +160,13 @@ class Run(Files, _native.Run):
         )
         if not done:
             warn_once(f"define_metric({name!r}) was not accepted: {self._last_error()}")
+        return Metric(name)
 
     def alert(
         self, title: str, text: str = "", level: Any = None, wait_duration: Union[int, float, timedelta, None] = None
     ) -> None:
         """Sends a message to the people who watch the run."""
-        seconds = getattr(wait_duration, "total_seconds", lambda: wait_duration)()
+        seconds: Any = getattr(wait_duration, "total_seconds", lambda: wait_duration)()
         number = _ALERT_LEVELS.get(str(getattr(level, "value", level or "INFO")).upper())
         if number is None:
             raise ValueError(f"level is {level!r}; use INFO, WARN or ERROR")

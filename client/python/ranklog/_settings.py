@@ -20,6 +20,14 @@ _RENAMED = {
     "root_dir": "dir",
     "id": "run_id",
 }
+# W&B's switches that turn off settings of ours, also with an underscore instead of x_.
+_SWITCHES = {
+    "disable_meta": ("metadata",),
+    "disable_stats": ("system_metrics",),
+    "disable_machine_info": ("metadata", "system_metrics"),
+}
+# W&B's settings of its own service, and those that change nothing for us.
+_WITHOUT_MEANING = {"start_method", "init_timeout", "symlink", "service_wait", "save_requirements", "label", "primary", "strict", "timeout"}
 # The settings of ours that are lists, and those that are seconds here and milliseconds in the library.
 _LISTS = {"tags", "rank_statistics", "destinations"}
 _SECONDS = {"flush_interval", "finish_timeout", "delivery_timeout"}
@@ -123,7 +131,11 @@ def to_native(settings: Settings) -> list[tuple[str, Optional[str]]]:
             continue
         if name in _OURS:
             native += _pairs(name, value)
-        else:
+            continue
+        short = name[2:] if name.startswith("x_") else name.lstrip("_")
+        if short in _SWITCHES:
+            native += [(ours, "false") for ours in _SWITCHES[short] if value]
+        elif short not in _WITHOUT_MEANING:
             warn_once(f"the setting {name} has no effect")
     return native
 
