@@ -114,11 +114,16 @@ std::string Rfc3339(int64_t unix_us) {
                          clock.subseconds().count());
 }
 
-std::vector<std::string> Command() {
+// The arguments of `program`, which may be a script: then those of its interpreter come first.
+std::vector<std::string> Command(const std::string& program, const std::string& directory) {
   std::string text = ReadSmallFile("/proc/self/cmdline", kMostOfCommand).value_or("");
   if (!text.empty() && text.back() == '\0') text.pop_back();
   std::vector<std::string> arguments = absl::StrSplit(text, '\0');
   arguments.erase(arguments.begin());
+  const auto script = std::find_if(arguments.begin(), arguments.end(), [&](const auto& argument) {
+    return argument == program || absl::StrCat(directory, "/", argument) == program;
+  });
+  if (script != arguments.end()) arguments.erase(arguments.begin(), script + 1);
   return arguments;
 }
 
@@ -157,7 +162,9 @@ class Metadata {
   v1::Object Make(int64_t start_time_us) {
     AddFact(&facts_, "os", Platform());
     AddFact(&facts_, "startedAt", Rfc3339(start_time_us));
-    AddFact(&facts_, "args", MaskArguments(Command(), settings_.credentials));
+    AddFact(
+        &facts_, "args",
+        MaskArguments(Command(settings_.program, surroundings_.directory), settings_.credentials));
     AddFact(&facts_, "program", settings_.program);
     AddGit();
     AddFact(&facts_, "root", surroundings_.directory);

@@ -22,7 +22,11 @@ class Runs(node.NodeTest):
         run = self.latest_in("finished")
         self.assertEqual((run["run_id"], run["project"], run["group"], run["strategy"]), ("init-1-0", "llm", "g", "all"))  # of rank 0
         self.assertEqual((run["config"]["lr"], run["config"]["model"]), (3e-4, {"layers": 12}))
-        self.assertTrue(run["metadata"]["program"].endswith("/train.py"), run["metadata"])
+
+    def test_metadata_is_that_of_the_script(self):
+        self.python("import ranklog\nranklog.init().log({'a': 1})", "--lr", "1")
+        metadata = self.latest_in("finished")["metadata"]
+        self.assertEqual((metadata["program"], metadata["args"]), (str(self.dir / "train.py"), ["--lr", "1"]))
 
     def test_strategy_by_variable(self):
         self.python("import ranklog\nranklog.init()\nranklog.log({'a': 1})", env={"RANKLOG_LOG_STRATEGY": "node"})
