@@ -57,6 +57,14 @@ def __getattr__(name: str) -> Any:
         from ranklog.api import Api
 
         return Api
+    if name == "util":
+        import importlib
+
+        return importlib.import_module("ranklog.util")
+    if name == "sdk":  # for annotations such as wandb.sdk.wandb_run.Run
+        from types import SimpleNamespace
+
+        return SimpleNamespace(wandb_run=SimpleNamespace(Run=Run), Settings=Settings)
     from ranklog._unsupported import MODULE_NAMES
     from ranklog._warn import Unsupported
 

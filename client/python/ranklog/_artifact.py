@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import IO, Any, Optional
 
 from ranklog import _values
-from ranklog._warn import warn_once
+from ranklog._unsupported import ARTIFACT_NAMES
+from ranklog._warn import Unsupported, warn_once
 
 _STAGING, _STAGED, _REFUSED = 0, 1, 2
 _STATES = ("staging", "staged", "refused")
@@ -208,6 +209,12 @@ class Artifact:
         if done.returncode != 0:
             raise CommError(f"cannot download the artifact {self.name}: {done.stderr.strip()}")
         return root
+
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ARTIFACT_NAMES:
+            return Unsupported(f"Artifact.{name}", ARTIFACT_NAMES[name])
+        raise AttributeError(f"an artifact has no attribute {name!r}")
 
 
 def of_path(path: Any, name: Optional[str], type: Optional[str], run: Any) -> Artifact:

@@ -20,6 +20,8 @@ def _module_of(value: Any) -> str:
 def media_of(value: Any) -> Any:
     """The medium that W&B's package makes of an object of another library; None: it is none."""
     module = _module_of(value)
+    if getattr(value, "__name__", "") == "matplotlib.pyplot":
+        return Image(value)
     if module == "matplotlib" and (hasattr(value, "savefig") or hasattr(value, "figure")):
         return Image(value)
     if module == "PIL":
@@ -73,6 +75,8 @@ def _png_of(source: Any, mode: Optional[str]) -> bytes:
         with open(source, "rb") as file:
             png = file.read()
         return png if png.startswith(b"\x89PNG") else _saved(_pil().open(source), mode)
+    if getattr(source, "__name__", "") == "matplotlib.pyplot":  # the module, as in Image(plt)
+        return _saved(source.gcf(), None)
     module = _module_of(source)
     if module == "matplotlib":
         figure = source if hasattr(source, "savefig") else source.figure

@@ -18,6 +18,9 @@ MODULE_NAMES: dict[str, str] = {
     "agent": "",
     "controller": "",
     "launch": "",
+    "tensorboard": "log the values by run.log()",
+    "gym": "",
+    "integration": "see ranklog.integrations",
     "restore": "ranklog artifacts get",
     "watch": "log a Histogram of the gradients",
     "unwatch": "",
@@ -44,4 +47,10 @@ RUN_METHODS: dict[str, str] = {
     "pin_config_keys": "",
     "get_project_url": "",
     "get_sweep_url": "",
+}
+
+ARTIFACT_NAMES: dict[str, str] = {
+    **dict.fromkeys(("version", "id", "digest", "qualified_name", "source_name", "entity", "project", "manifest", "ttl", "size"), ""),
+    **dict.fromkeys(("get", "get_entry", "get_path", "file", "files", "checkout", "verify"), "use download()"),
+    **dict.fromkeys(("delete", "link", "logged_by", "used_by", "remove", "save", "finalize"), ""),
 }
