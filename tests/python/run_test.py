@@ -100,6 +100,27 @@ class Runs(node.NodeTest):
         summary = self.latest_in("finished")["summary"]
         self.assertEqual({key: summary[key] for key in ("best", "loss", "nested", "done")}, {"best": 1.5, "loss": 2, "nested": {"a": 1}, "done": True})
 
+    def test_summary_reads_what_was_logged(self):
+        self.python("""
+            import ranklog
+            run = ranklog.init()
+            assert dict(run.summary) == {}
+            for i in range(3):
+                run.log({"loss": 0.5 + i, "count": i, "flag": True, "text": f"t{i}", "none": None})
+                run.log({"other": 2**60, "loss": 10.5 + i})
+            run.log({"list": [1, 2], "count": 7})
+            expected = {"loss": 12.5, "count": 7, "flag": True, "text": "t2", "other": 2**60, "list": [1, 2]}
+            assert dict(run.summary) == expected, run.summary
+            assert isinstance(run.summary["count"], int) and run.summary.flag is True
+            run.summary["loss"] = 1
+            assert run.summary["loss"] == 1 and "none" not in run.summary and run.summary.get("none") is None
+            run.log({"loss": 3})
+            assert run.summary["loss"] == 3
+            for i in range(100):
+                run.log({f"key{i}": i})
+            assert run.summary["key99"] == 99
+        """)
+
     def test_define_metric(self):
         self.python("""
             import ranklog

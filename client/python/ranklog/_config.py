@@ -100,48 +100,65 @@ class Config(MutableMapping[str, Any]):
 
 
 class Summary(MutableMapping[str, Any]):
-    """`run.summary`: what was set here. The last values of metrics are the daemon's; `run.history` has them after the run."""
+    """`run.summary`: what was set here, and the last values that this process has logged. The later one counts."""
 
     _write: Callable[[dict[str, Any]], object]
-    _items: dict[str, Any]
+    _last: Callable[[], dict[str, tuple[int, Any]]]
+    _rows: Callable[[], int]
+    _items: dict[str, tuple[int, Any]]
 
-    def __init__(self, write: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(
+        self, write: Callable[[dict[str, Any]], object], last: Callable[[], dict[str, tuple[int, Any]]], rows: Callable[[], int]
+    ) -> None:
+        """`last`: the values of rows, with the numbers of the rows. `rows`: the number of the last row."""
         object.__setattr__(self, "_write", write)
+        object.__setattr__(self, "_last", last)
+        object.__setattr__(self, "_rows", rows)
         object.__setattr__(self, "_items", {})
 
     def update(self, d: Any = None, **items: Any) -> None:  # type: ignore[override]
-        given = {**(d or {}), **items}
-        plain = {str(key): _values.plain(value) for key, value in given.items()}
-        self._items.update(plain)
+        plain = {str(key): _values.plain(value) for key, value in {**(d or {}), **items}.items()}
+        self.remember(plain)
         if plain:
             self._write(plain)
+
+    def remember(self, plain: Mapping[str, Any]) -> None:
+        """Keeps values for reading."""
+        number = self._rows()
+        self._items.update({key: (number, value) for key, value in plain.items()})
+
+    def _current(self) -> dict[str, Any]:
+        current = self._last()
+        for key, item in self._items.items():
+            if key not in current or current[key][0] <= item[0]:
+                current[key] = item
+        return {key: value for key, (_, value) in current.items() if value is not None}
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.update({key: value})
 
     def __getitem__(self, key: str) -> Any:
-        return self._items[key]
+        return self._current()[key]
 
     def __delitem__(self, key: str) -> None:
-        del self._items[key]
-        self._write({key: None})
+        self.update({key: None})
 
     def __getattr__(self, key: str) -> Any:
         try:
-            return self._items[key]
+            return self[key]
         except KeyError:
             raise AttributeError(f"the summary has no key {key!r}") from None
 
     __setattr__ = __setitem__
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
+        return iter(self._current())
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._current())
 
     def __repr__(self) -> str:
-        return repr(self._items)
+        return repr(self._current())
 
 
 class BeforeInit:

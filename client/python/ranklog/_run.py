@@ -51,7 +51,7 @@ class Run(Files):
         self._start_time = time.time()
         self._resolved = self._settings()
         self.config = Config(self._config)
-        self.summary = Summary(self._summary)
+        self.summary = Summary(self._summary, self._last, lambda: self._rows)
         for name in self.refused_settings:
             warn_once(f"the setting {name} is unknown, or its value cannot be used")
 
@@ -69,7 +69,7 @@ class Run(Files):
         row = {key: value for key, value in row.items() if value is not None}
         if step is None and commit is not None and not commit:
             if self._given:  # the row of this step is still open
-                self._log(row, self.step)
+                self._write(row, self.step)
             else:
                 self._pending.update(row)
                 self._slow = True
@@ -79,10 +79,14 @@ class Run(Files):
             if step is None or step == self.step:
                 row = {**pending, **row}
             else:
-                self._log(pending, None)
-        self._log(row, step)
+                self._write(pending, None)
+        self._write(row, step)
         if commit and step is not None:
             self._log({}, None)  # closes the step
+
+    def _write(self, row: dict[str, Any], step: Any) -> None:
+        self._log(row, step)
+        self.summary.remember({key: value for key, value in row.items() if not isinstance(value, tuple)})
 
     # ---- Its end ----
 

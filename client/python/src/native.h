@@ -50,11 +50,14 @@ typedef struct {
   bool slow;               // each row goes to self._log_slowly()
   bool finished;           // finish() was called
   int calls;               // in progress, of those that may wait
+  uint64_t rows;           // logged by this object
   Shape* shapes[kShapes];  // the last used one first; null at the end
 } RunObject;
 
 void FreeShapes(RunObject* self);
 PyObject* RunLog(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+// _last(): {key: (number of the row, value)} of the last values that shapes have.
+PyObject* RunLast(PyObject* self, PyObject* none);
 // set_kind_of(function): it returns how values of a type are converted, see row.c.
 PyObject* SetKindOf(PyObject* module, PyObject* function);
 // False with a Python exception: not an integer.

@@ -11,12 +11,15 @@
 struct Shape {
   size_t users;  // the run, and calls that are in progress
   size_t count;
+  uint64_t row;  // number of its last row
   struct {
     PyObject* key;
     Py_hash_t hash;
     PyObject* bytes;  // the key in UTF-8
     const char* text;
     size_t text_bytes;
+    ranklog_field last;  // the last value, if it has a key
+    PyObject* held;      // its text, or null
   } keys[];
 };
 
@@ -25,6 +28,7 @@ static void DropShape(Shape* shape) {
   for (size_t i = 0; i < shape->count; ++i) {
     Py_XDECREF(shape->keys[i].key);
     Py_XDECREF(shape->keys[i].bytes);
+    Py_XDECREF(shape->keys[i].held);
   }
   free(shape);
 }
@@ -222,6 +226,55 @@ static bool SetForeigners(Row* row) {
   return true;
 }
 
+// Keeps the values for the summary, and gives the row what was held before.
+static void Remember(Row* row, Shape* shape, uint64_t number) {
+  size_t at = 0;
+  for (size_t i = 0; i < row->count; ++i, ++at) {
+    while (shape->keys[at].text != row->fields[i].key) ++at;  // None was left out
+    PyObject* const former = shape->keys[at].held;
+    shape->keys[at].held = row->held[i];
+    row->held[i] = former;
+    shape->keys[at].last = row->fields[i];
+  }
+  shape->row = number;
+}
+
+// A new reference; null with an exception.
+static PyObject* ValueOf(const ranklog_field* field) {
+  switch (field->kind) {
+    case RANKLOG_NUMBER:
+      return PyFloat_FromDouble(field->number);
+    case RANKLOG_SIGNED:
+      return PyLong_FromLongLong(field->signed_integer);
+    case RANKLOG_UNSIGNED:
+      return PyLong_FromUnsignedLongLong(field->unsigned_integer);
+    case RANKLOG_FLAG:
+      return PyBool_FromLong(field->flag);
+    default:
+      return PyUnicode_DecodeUTF8(field->text, (Py_ssize_t)field->size, "replace");
+  }
+}
+
+PyObject* RunLast(PyObject* self, PyObject* none) {
+  (void)none;
+  PyObject* const last = PyDict_New();
+  bool done = last != NULL;
+  // From the shape that was used longest ago to the last one, so that a later value replaces an earlier one.
+  for (int i = kShapes - 1; i >= 0; --i) {
+    const Shape* const shape = ((RunObject*)self)->shapes[i];
+    for (size_t k = 0; done && shape != NULL && k < shape->count; ++k) {
+      if (shape->keys[k].last.key == NULL) continue;
+      PyObject* const pair =
+          Py_BuildValue("(KN)", (unsigned long long)shape->row, ValueOf(&shape->keys[k].last));
+      done = pair != NULL && PyDict_SetItem(last, shape->keys[k].key, pair) == 0;
+      Py_XDECREF(pair);
+    }
+  }
+  if (done) return last;
+  Py_XDECREF(last);
+  return NULL;
+}
+
 bool StepOf(PyObject* step, int64_t* to) {
   PyObject* number = PyNumber_Index(step);
   if (number == NULL) {  // a float, or a tensor of one
@@ -260,6 +313,7 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
     if (!rich) {
       // The library tells the user about a refused row, and counts it.
       ranklog_log(self->run, row.fields, row.count, number);
+      Remember(&row, shape, ++self->rows);
       self->given = number != RANKLOG_NO_STEP;
       if (!self->given) {
         ++self->step;

@@ -167,6 +167,7 @@ static PyObject* RunLogPlain(PyObject* self, PyObject* args) {
     PyThreadState* const state = Leave(run);
     logged = ranklog_log_media(run->run, fields, count, number);
     Return(run, state);
+    ++run->rows;
     run->given = number != RANKLOG_NO_STEP;
     if (!run->given) {
       ++run->step;
@@ -327,6 +328,10 @@ static PyObject* GetGiven(PyObject* self, void* none) {
   (void)none;
   return PyBool_FromLong(((RunObject*)self)->given);
 }
+static PyObject* GetRows(PyObject* self, void* none) {
+  (void)none;
+  return PyLong_FromUnsignedLongLong(((RunObject*)self)->rows);
+}
 static PyObject* GetSlow(PyObject* self, void* none) {
   (void)none;
   return PyBool_FromLong(((RunObject*)self)->slow);
@@ -343,6 +348,7 @@ bool AddRunType(PyObject* module) {
        "log(data, step=None, commit=None)\n--\n\nLogs a row. Takes less than a microsecond, and "
        "never waits."},
       {"_log", RunLogPlain, METH_VARARGS, NULL},
+      {"_last", RunLast, METH_NOARGS, NULL},
       {"_config", RunConfig, METH_O, NULL},
       {"_summary", RunSummary, METH_O, NULL},
       {"_define_metric", RunDefineMetric, METH_VARARGS, NULL},
@@ -367,6 +373,7 @@ bool AddRunType(PyObject* module) {
   static PyGetSetDef attributes[] = {
       {"step", GetStep, NULL, "The step of the next row without one.", NULL},
       {"_given", GetGiven, NULL, NULL, NULL},
+      {"_rows", GetRows, NULL, NULL, NULL},
       {"_slow", GetSlow, SetSlow, NULL, NULL},
       {NULL, NULL, NULL, NULL, NULL}};
   PyType_Slot slots[] = {{Py_tp_init, RunInit},
