@@ -45,6 +45,10 @@ class Bad:
         )
         self.assertEqual(row, {"path": "a/b", "day": "2026-01-02", "enum": "RED", "data": {"x": 1, "y": 2}, "bytes": "x", "bad": "<Bad>"})
 
+    def test_value_that_contains_itself(self):
+        row = self.row("{'own': own, 'a': 1}", "own = []\nown.append(own)")
+        self.assertEqual(row, {"a": 1})  # deeper than 32 levels: left out, and counted
+
     def test_texts_that_are_not_utf8(self):
         self.assertEqual(self.row(r"{'s': 'a\ud800b', 'umlaut': 'ü'}"), {"s": "a?b", "umlaut": "ü"})
 

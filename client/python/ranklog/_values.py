@@ -67,27 +67,29 @@ def plain(value: Any, for_config: bool = False) -> Any:
     """The value by None, bool, int, float, str, list and dict, and tuples for media (src/fields.c). Never raises."""
     if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(value, enum.Enum):
         return value
+    try:
+        return _plain(value, for_config)
+    except Exception:  # a class of the user may do anything, and a list may contain itself: the training goes on
+        return f"<{type(value).__name__}>"
+
+
+def _plain(value: Any, for_config: bool) -> Any:
     if isinstance(value, Unsupported):
         return None
     if isinstance(value, Mapping):
         return {str(key): plain(item, for_config) for key, item in value.items()}
     if hasattr(value, "_field"):
-        return value._field()
+        return str(value) if for_config else value._field()
     if isinstance(value, (list, tuple)) and not for_config and value and all(hasattr(item, "_field") for item in value):
         return type(value[0])._fields(value)
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item, for_config) for item in value]
     if isinstance(value, enum.Enum):
         return value.name
-    try:
-        return _foreign(value, for_config)
-    except Exception:  # a class of the user may do anything; its value must not end the training
-        return f"<{type(value).__name__}>"
-
-
-def _foreign(value: Any, for_config: bool) -> Any:
     if is_array(value) and not isinstance(value, type):
         return _from_array(value, for_config)
+    if hasattr(value, "numpy") and hasattr(value, "shape"):  # a tensor of TensorFlow
+        return _from_array(value.numpy(), for_config)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):
