@@ -30,19 +30,26 @@ from ranklog.errors import CommError, Error, UsageError
 
 __version__ = _native.version().split()[1]
 
+__all__ = [
+    "AlertLevel", "Artifact", "CommError", "Config", "Error", "Histogram", "Html", "Image", "Run", "Settings", "Summary", "Table",
+    "UsageError", "alert", "attach", "config", "define_metric", "errors", "finish", "init", "log", "log_artifact", "log_code",
+    "log_model", "login", "mark_preempting", "run", "run_id_for", "save", "setup", "summary", "teardown", "use_artifact",
+]  # fmt: skip
+
 if TYPE_CHECKING:
     run: Optional[Run]
     config: Config
     summary: Summary
-    log = Run.log
-    define_metric = Run.define_metric
-    alert = Run.alert
-    mark_preempting = Run.mark_preempting
-    log_artifact = Run.log_artifact
-    use_artifact = Run.use_artifact
-    log_model = Run.log_model
-    log_code = Run.log_code
-    save = Run.save
+    _current: Run
+    log = _current.log
+    define_metric = _current.define_metric
+    alert = _current.alert
+    mark_preempting = _current.mark_preempting
+    log_artifact = _current.log_artifact
+    use_artifact = _current.use_artifact
+    log_model = _current.log_model
+    log_code = _current.log_code
+    save = _current.save
 else:
     _init.make_current(None)
 

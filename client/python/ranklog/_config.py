@@ -87,7 +87,8 @@ class Config(MutableMapping[str, Any]):
         except KeyError:
             raise AttributeError(f"the config has no key {key!r}") from None
 
-    __setattr__ = __setitem__
+    def __setattr__(self, key: str, value: Any) -> None:
+        self[key] = value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -149,7 +150,8 @@ class Summary(MutableMapping[str, Any]):
         except KeyError:
             raise AttributeError(f"the summary has no key {key!r}") from None
 
-    __setattr__ = __setitem__
+    def __setattr__(self, key: str, value: Any) -> None:
+        self[key] = value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._current())
