@@ -48,6 +48,21 @@ class Ends(node.NodeTest):
     def test_ctrl_c(self):
         self.check("signal.raise_signal(signal.SIGINT)", -signal.SIGINT, "failed", 130, COMMITTED)
 
+    def test_ctrl_c_ends_the_wait_at_the_end(self):
+        # No daemon takes the rows, so the process waits. The signal comes while it does.
+        environment = {"RANKLOG_ADDRESS": f"unix:{self.dir}/none.sock", "RANKLOG_START_DAEMON": "0", "RANKLOG_FINISH_TIMEOUT_MS": "600000"}
+        self.python(
+            """
+            import os, signal, subprocess, sys
+            import ranklog
+            ranklog.init().log({'a': 1})
+            waits = f"while grep -q '^SigCgt:.*[2367abef]$' /proc/{os.getpid()}/status; do sleep 0.01; done; kill -INT {os.getpid()}"
+            subprocess.Popen(["sh", "-c", waits])
+            """,
+            code=-signal.SIGINT,
+            env=environment,
+        )
+
     def test_immediate_exit(self):
         self.check("os._exit(4)", 4, "crashed", None, KILLED)
 

@@ -14,6 +14,7 @@ class Runs(node.NodeTest):
                              config={"lr": 3e-4, "model": {"layers": 12}}, dir=".", reinit=True, resume="allow", save_code=False,
                              settings=wandb.Settings(log_strategy="all", run_tags=("b", "c"), run_name="other"))
             assert (run.id, run.name, run.project, run.entity, run.group, run.job_type) == ("init-1", "first", "llm", "team", "g", "train")
+            assert run.settings.log_strategy == "all" and run.settings.tags == ["a", "b"], run.settings
             assert run.tags == ("a", "b") and run.notes == "n" and run.path == "team/llm/init-1", (run.tags, run.path)
             assert run.url is None and not run.resumed and run.step == 0 and not run.disabled
             run.log({"a": 1})
@@ -218,7 +219,7 @@ class Runs(node.NodeTest):
         self.python("""
             import os
             import ranklog
-            run = ranklog.init(dir=".")
+            run = ranklog.init(dir=".", save_code=True)
             artifact = ranklog.Artifact("model", "model", description="d", metadata={"accuracy": 0.5})
             artifact.add_file("data/a.txt")
             artifact.add_file("data/a.txt", name="renamed/c.txt")
@@ -246,7 +247,7 @@ class Runs(node.NodeTest):
         self.assertEqual(sorted(file["path"] for file in found["model"]["files"]), ["a.txt", "inner/b.txt", "key", "made.txt", "renamed/c.txt"])
         self.assertEqual(found["model"]["aliases"], ["best"])
         self.assertEqual(found["weights"]["type"], "model")
-        self.assertLessEqual({"data/sub/b.txt", "in-dir.txt"}, set(found))
+        self.assertLessEqual({"data/sub/b.txt", "in-dir.txt", "code/train.py"}, set(found))
         self.assertEqual([item["type"] for name, item in found.items() if name.startswith("source-")], ["code"])
 
     def test_refused_upload_is_told_and_does_not_stop(self):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
+import threading
 from typing import Any, Optional
 
 from ranklog import _init
@@ -30,11 +32,16 @@ def code_of(error: Optional[BaseException]) -> int:
 
 
 def _at_exit() -> None:
+    # Python's handler would not stop the wait. By default, Ctrl-C ends the process, and the daemon takes the rows.
+    is_main = threading.current_thread() is threading.main_thread()
+    former = signal.signal(signal.SIGINT, signal.SIG_DFL) if is_main else None
     for run in _init.live_runs():
         if _exit_code is not None:
             run.finish(_exit_code)
         else:
             run._leave()
+    if former is not None:
+        signal.signal(signal.SIGINT, former)
 
 
 def _at_child_exit() -> None:

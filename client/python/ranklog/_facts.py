@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ranklog import _native
+from ranklog._settings import Settings, resolved
 from ranklog._warn import warn_once
 
 
@@ -18,6 +19,11 @@ class Facts(_native.Run):
 
     def _setting(self, name: str) -> Optional[str]:
         return next((value for key, value in self._resolved if key == name), None)
+
+    @property
+    def settings(self) -> Settings:
+        """A copy of the settings as they were resolved."""
+        return resolved(self._resolved)
 
     @property
     def id(self) -> str:

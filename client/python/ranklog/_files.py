@@ -125,6 +125,13 @@ class Files(Facts):
             upload.wait(0)
         return upload
 
+    def _save_program(self) -> None:
+        """For init(save_code=True): the script, by the first rank of each run."""
+        program = self._setting("program") or ""
+        is_first = self._setting("rank") in (None, "0") or self._setting("log_strategy") == "all"
+        if is_first and program.endswith(".py") and os.path.isfile(program):
+            self._save_one(program, f"code/{os.path.basename(program)}", "now")
+
     @property
     def dir(self) -> str:
         """A directory whose files are uploaded when the run ends. It is made at the first use."""

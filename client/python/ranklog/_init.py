@@ -151,6 +151,8 @@ def init(
     if os.path.exists("config-defaults.yaml"):
         run.config.update("config-defaults.yaml")
     run.config.update(items, allow_val_change=True)
+    if given.save_code:
+        run._save_program()
     if given.console not in (None, "auto", "off"):
         run._capture_console()
     make_current(run)

@@ -154,3 +154,14 @@ def _pairs(name: str, value: Any) -> list[tuple[str, Optional[str]]]:
         seconds = value.total_seconds() if hasattr(value, "total_seconds") else float(value)
         return [(name, str(round(seconds * 1000)))]
     return [(name, str(value))]
+
+
+def resolved(native: list[tuple[str, str]]) -> Settings:
+    """The settings that the library returns. Numbers and switches are texts."""
+    settings = Settings()
+    for name, value in native:
+        if name in _LISTS:
+            setattr(settings, name, [*(getattr(settings, name) or []), value])
+        elif "." not in name:  # not a member of a map, which may be a secret
+            setattr(settings, name, value)
+    return settings
