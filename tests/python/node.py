@@ -15,7 +15,7 @@ import time
 import unittest
 
 BIN = pathlib.Path(os.environ["RANKLOG_TEST_BIN"])
-DEADLINE = 30  # seconds
+DEADLINE = 60  # seconds
 
 
 def require(module):
