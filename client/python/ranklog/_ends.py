@@ -17,6 +17,7 @@ from typing import Any, Optional
 from ranklog import _init
 
 _installed = False
+_child = 0  # the process whose end as a child of multiprocessing is handled
 _exit_code: Optional[int] = None
 
 
@@ -59,12 +60,13 @@ def _after_fork_in_child() -> None:
 
 def install() -> None:
     """Called by each `init()`."""
+    global _installed, _child
     multiprocessing = sys.modules.get("multiprocessing.process")
-    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+    if _child != os.getpid() and multiprocessing is not None and multiprocessing.parent_process() is not None:
         from multiprocessing import util
 
+        _child = os.getpid()
         util.Finalize(None, _at_child_exit, exitpriority=0)
-    global _installed
     if _installed:
         return
     _installed = True
