@@ -33,16 +33,17 @@ def code_of(error: Optional[BaseException]) -> int:
 
 
 def _at_exit() -> None:
-    # Python's handler would not stop the wait. By default, Ctrl-C ends the process, and the daemon takes the rows.
-    is_main = threading.current_thread() is threading.main_thread()
-    former = signal.signal(signal.SIGINT, signal.SIG_DFL) if is_main else None
+    # Python's own handler would not stop the wait. With the default action, Ctrl-C ends the process, and the daemon takes the rows.
+    waits = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if waits:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     for run in _init.live_runs():
         if _exit_code is not None:
             run.finish(_exit_code)
         else:
             run._leave()
-    if former is not None:
-        signal.signal(signal.SIGINT, former)
+    if waits:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _at_child_exit() -> None:
