@@ -243,6 +243,10 @@ Json ToJson(const RunReport& report) {
                {"notice", run.notice},
                {"refused", run.refused},
                {"stopped", report.stopped},
+               {"entity", run.settings.entity},
+               {"job_type", run.settings.job_type},
+               {"tags", run.settings.tags},
+               {"notes", run.settings.notes},
                {"started", static_cast<double>(run.started_us) / 1e6}};
   if (run.state != model::RunState::kRunning) {
     json["ended"] = static_cast<double>(run.ended_us) / 1e6;

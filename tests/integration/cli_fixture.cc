@@ -63,6 +63,7 @@ model::Stream CliTest::Attach(const std::string& job, uint32_t rank, const std::
   session.stream = {"gpt", job, rank, /*incarnation=*/0xA0 + rank};
   session.settings.name = name;
   session.settings.group = "sweep";
+  session.settings.tags = {"wide", "bf16"};
   session.settings.destinations = {destination};
   session.settings.start_time_us = time_us;
   session.settings.destination_settings["wandb"]["base_url"] =

@@ -227,6 +227,7 @@ TEST_F(CliTest, RunsJsonHasFieldsInOrder) {
   EXPECT_EQ(run["run_id"], "job1");
   EXPECT_EQ(run["name"], "tiny");
   EXPECT_EQ(run["group"], "sweep");
+  EXPECT_EQ(run["tags"], Parse(R"(["wide", "bf16"])"));
   EXPECT_EQ(run["project"], "gpt");
   EXPECT_EQ(run["strategy"], "main");
   EXPECT_EQ(run["state"], "finished");
