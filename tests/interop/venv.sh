@@ -4,17 +4,21 @@
 # packages are absent and cannot be installed; a failure if CI is set.
 #
 #   venv.sh NAME PACKAGE==VERSION...
+#
+# PYTHON is the interpreter (default: python3), VENV_OPTIONS are more options of its module venv.
 set -euo pipefail
 name=$1
 shift
-version=$(python3 -c 'import platform; print(platform.python_version())') || version=none
+python=${PYTHON:-python3}
+version=$("$python" -c 'import platform; print(platform.python_version())') || version=none
 venv=${XDG_CACHE_HOME:-${HOME:?}/.cache}/ranklog/${name}_python-$version
 
 mkdir -p "$venv"
 exec 9>"$venv/lock"
 flock 9
 if [[ ! -e $venv/installed ]]; then
-  if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "$@"; } >&2; then
+  # shellcheck disable=SC2086  # several options
+  if ! { "$python" -m venv ${VENV_OPTIONS:-} "$venv" && "$venv/bin/pip" install --quiet "$@"; } >&2; then
     echo "$* cannot be installed (python3-venv, and a package index, are needed)" >&2
     [[ -n ${CI:-} ]] && exit 1
     exit 77
