@@ -51,10 +51,12 @@ ALL = [
     ),
     Difference("*_by_sdk !never_by_sdk", ("files/config.yaml/*",), "the same in the file"),
     Difference(
-        "bare artifact versions incremental code references used saved* values steps config definitions summary alert histogram image image_at_step images many_images table html media_of_ranks finish_3 exit_? preempted killed forked *_new !must_new",
+        "main_rank_only child_logs checkpoint_of_epochs own_step continued values_of_python bare artifact versions incremental code references used saved* values steps config definitions summary alert histogram image image_at_step images many_images table html media_of_ranks finish_3 exit_? preempted killed forked *_new !must_new",
         ("run/groupName",),
         "without a group, Ranklog takes the run's id",
     ),
+    Difference("values_of_python", ("history/0/none",), "in Python, Ranklog leaves None out of a row; the SDK sends null"),
+    Difference("continued", ("run/tags",), "the SDK sends the tags of the run that it continues, which has none"),
     Difference("steps", ("summary/ranklog/rows_lost", "files/wandb-summary.json/ranklog/rows_lost"), "Ranklog counts the rows whose step was over; the SDK only warns"),
     Difference("values", ("history/0/negative", "summary/negative", "files/wandb-summary.json/negative"), "the SDK sends -0.0 as 0", offline=False),
     Difference("values", ("history/1/unsigned", "summary/unsigned", "files/wandb-summary.json/unsigned"), "the SDK sends integers above 2^63 as floats", offline=False),

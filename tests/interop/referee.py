@@ -30,6 +30,15 @@ FEATURES = ["EXPAND_DEFINED_METRIC_GLOBS", "MARK_RUN_FILES_UPLOADED"]
 SDK, RANKLOG = "sdk", "ranklog"
 ABSENT = "absent"
 TIMEOUT = 60
+# As settings() of sdk_scenarios.py, for scripts that give none.
+SDK_SETTINGS = {
+    "WANDB_CONSOLE": "off",
+    "WANDB_DISABLE_GIT": "true",
+    "WANDB__DISABLE_META": "true",
+    "WANDB__DISABLE_STATS": "true",
+    "WANDB__SAVE_REQUIREMENTS": "false",
+    "WANDB__FILE_STREAM_TRANSMIT_INTERVAL": "1",
+}
 
 
 def wait_for(condition, seconds):
@@ -39,13 +48,29 @@ def wait_for(condition, seconds):
     return condition()
 
 
+def launcher_environment(scenario, process):
+    """The variables of torchrun."""
+    local = scenario.ranks if scenario.strategy != "node" else 1
+    node = process.rank if scenario.strategy == "node" else 0
+    variables = {
+        "RANK": process.rank,
+        "LOCAL_RANK": process.rank % local,
+        "WORLD_SIZE": scenario.ranks,
+        "LOCAL_WORLD_SIZE": local,
+        "GROUP_RANK": node,
+    }
+    return {key: str(value) for key, value in variables.items()}
+
+
 class Referee:
     def __init__(self, programs, home, stack, chosen, offline):
         self.fake, self.ranklogd, self.program = map(os.path.abspath, programs)
+        self.package = pathlib.Path(self.ranklogd).parent.parent / "python"
         self.home = pathlib.Path(home)
         self.stack = stack
         self.scenarios = chosen
         self.offline = offline
+        self.failures = []  # of scripts
         self.errors = {}  # what the processes of (side, scenario) reported
         faulty = [True] if any(s.faulty for s in chosen.values()) else []
         # Each side has its own server, so that both meet the same faults.
@@ -125,22 +150,14 @@ class Referee:
             name = file.name.split(".")[1]
             self.errors.setdefault((side, name), []).append(json.loads(file.with_name(file.name + ".result").read_text()))
 
-    def run_ranklog(self, name, process, phase):
+    def ranklog_environment(self, name, process):
         scenario = self.scenarios[name]
         settings = process.settings
-        calls = ([{"config": settings["config"]}] if "config" in settings else []) + self.calls(RANKLOG, name, process)
-        file = self.home / f"{name}.{phase}.{process.rank}.json"
-        file.write_text(json.dumps({"calls": calls}))
         node = process.rank if scenario.strategy == "node" else 0
-        local = scenario.ranks if scenario.strategy != "node" else 1
         environment = {
             **self.side_environment(RANKLOG),
             "WANDB_BASE_URL": self.url(RANKLOG, scenario),
-            "RANK": process.rank,
-            "LOCAL_RANK": process.rank % local,
-            "WORLD_SIZE": scenario.ranks,
-            "LOCAL_WORLD_SIZE": local,
-            "GROUP_RANK": node,
+            **launcher_environment(scenario, process),
             "RANKLOG_NODE": f"node{node}",
             "RANKLOG_PROJECT": scenarios.PROJECT,
             "RANKLOG_ENTITY": scenarios.ENTITY,
@@ -164,12 +181,43 @@ class Referee:
             "RANKLOG_METADATA": "" if scenario.sdk.get("whole") else "0",
             "RANKLOG_SYSTEM_METRICS": "" if scenario.sdk.get("whole") else "0",
         }
-        environment = {key: str(value) for key, value in environment.items() if value != ""}
+        return {key: str(value) for key, value in environment.items() if value != ""}
+
+    def run_ranklog(self, name, process, phase):
+        scenario = self.scenarios[name]
+        settings = process.settings
+        calls = ([{"config": settings["config"]}] if "config" in settings else []) + self.calls(RANKLOG, name, process)
+        file = self.home / f"{name}.{phase}.{process.rank}.json"
+        file.write_text(json.dumps({"calls": calls}))
+        environment = self.ranklog_environment(name, process)
         done = subprocess.run(
             [self.program, file], env=environment, cwd=self.home, timeout=TIMEOUT, stdout=subprocess.PIPE, text=True
         )
         reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         self.errors.setdefault((RANKLOG, name), []).extend(reports)
+
+    def run_script(self, side, name, process):
+        """Runs a script of usual_scripts.py."""
+        scenario = self.scenarios[name]
+        if side == RANKLOG:
+            environment = {**self.ranklog_environment(name, process), "PYTHONPATH": str(self.package)}
+            if scenario.ranks == 1:
+                environment.pop("RANKLOG_RUN_ID")  # the script's
+        else:
+            environment = {
+                **self.side_environment(SDK),
+                **launcher_environment(scenario, process),
+                **SDK_SETTINGS,
+                "WANDB_BASE_URL": self.url(SDK, scenario),
+            }
+            if scenario.ranks > 1:
+                environment["WANDB_RUN_ID"] = f"{SDK}.{name}-{process.rank}"
+        environment["SCRIPTS_ID"] = f"{side}.{name}"
+        module = "wandb" if side == SDK else "ranklog"
+        args = [sys.executable, str(HERE / "usual_scripts.py"), module, scenario.script]
+        done = subprocess.run(args, env=environment, cwd=self.home, timeout=TIMEOUT, capture_output=True, text=True)
+        if done.returncode != 0:
+            self.failures.append(f"{name} with {module}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
 
     def edit(self, side, name, process):
         """Changes a run as a person does on the web page, once the run is there."""
@@ -200,6 +248,9 @@ class Referee:
             for name in names:
                 scenario = self.scenarios[name]
                 for process in scenario.phases[phase] if phase < len(scenario.phases) else []:
+                    if scenario.script:
+                        tasks.append(pool.submit(self.run_script, side, name, process))
+                        continue
                     if process.client == "person":
                         tasks.append(pool.submit(self.edit, side, name, process))
                         continue
@@ -387,8 +438,7 @@ def main():
             print(f"{name}: {len({*theirs, *ours})} facts, {differ} differ, {len(bad)} not as expected")
             count += 1
             wrong += bad
-        wrong += referee.read_back()
-        wrong += referee.download()
+        wrong += referee.failures + referee.read_back() + referee.download()
         if wrong:
             for log in pathlib.Path(home).glob("node*/log"):
                 print(f"---- {log}\n{log.read_text()[-3000:]}----")

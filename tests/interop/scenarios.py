@@ -35,6 +35,7 @@ class Scenario:
     faulty: bool = False  # the server fails a third of the requests
     timeout: str = "20s"  # of Ranklog's wait for the delivery
     like: str = ""  # the scenario whose SDK run is also the one to compare this with
+    script: str = ""  # in place of calls: a function of usual_scripts.py, with W&B's package and with Ranklog's
 
 
 def log(step=None, **row):
@@ -334,6 +335,23 @@ CONTENT = {
     "saved_end": simple({"save": "notes.txt", "policy": "end", "files": {"notes.txt": "hello"}}, log(0, loss=1)),
 }
 
+
+def script(name, ranks=1, starts=1, **scenario):
+    return Scenario([[Process([], rank=rank) for rank in range(ranks)]] * starts, ranks=ranks, script=name, **scenario)
+
+
+SCRIPTS = {
+    "main_rank_only": script("main_rank_only", ranks=2),
+    "every_rank": script("every_rank", ranks=2, strategy="all"),
+    "first_of_each_node": script("first_of_each_node", ranks=2, strategy="node"),
+    "pool": script("pool"),
+    "child_logs": script("child_logs"),
+    "checkpoint_of_epochs": script("checkpoint"),
+    "own_step": script("own_step"),
+    "continued": script("continued", starts=2),
+    "values_of_python": script("values"),
+}
+
 GROUPS = {
     "basics": BASICS,
     "rich": RICH,
@@ -345,4 +363,5 @@ GROUPS = {
     "faults": FAULTS,
     "whole": WHOLE,
     "content": CONTENT,
+    "scripts": SCRIPTS,
 }
