@@ -85,3 +85,16 @@ class TorchrunTest(node.NodeTest):
 
     def check_nothing_lost(self, run, ranks):
         self.assertEqual([(rank["rank"], rank["lost"]) for rank in run["ranks"]], [(rank, 0) for rank in range(ranks)])
+
+    def train(self, ranks, case, *arguments, options=(), code=0, **environment):
+        command = self.torchrun(ranks, *options)
+        return self.run_to_end(*command, HERE / "torch_rank.py", case, *arguments, code=code, **environment)
+
+    def check_steps(self, run, ranks, steps):
+        """Each rank's rows are all there, in their order, with the values that it logged."""
+        rows = self.rows_of_ranks(run)
+        for rank in range(ranks):
+            own = [row for row in rows if row["rank"] == rank]
+            self.assertEqual([row["step"] for row in own], list(range(steps)), f"rank {rank}")
+            self.assertEqual([row["values"]["loss"] for row in own], [1000.0 * rank + step for step in range(steps)])
+        self.check_nothing_lost(run, ranks)
