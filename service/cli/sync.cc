@@ -73,7 +73,8 @@ Examples:
   ranklog sync gpt:abc123 --base-url https://wandb.example.com
   ranklog sync wandb/offline-run-20260102_030405-abc123
   ranklog sync --all --exclude '*-debug*' --dry-run
-  ranklog sync /data/runs --as-project gpt --to wandb)";
+  ranklog sync /data/runs --as-project gpt --to wandb
+  ranklog sync --all --json | jq -r '.[] | select(.result == "failed") | .why')";
 
 struct SyncFlags {
   SyncChoice::Flags choice;
@@ -416,6 +417,7 @@ std::string OptionOfLogs(const LogSyncFlags& logs) {
   if (logs.instead != imports::Target()) return "--as-project, --as-entity or --as-id";
   if (logs.include_synced) return "--include-synced";
   if (logs.dry_run) return "--dry-run";
+  if (logs.json) return "--json";
   return logs.live ? "--live" : "";
 }
 
@@ -480,6 +482,7 @@ void AddSync(Program& program) {
   options.Add("--as-id", &logs.instead.run_id, "another id, for one run", {.type = "ID"});
   options.Add("--include-synced", &logs.include_synced, "also logs that were synced before");
   options.Add("--dry-run", &logs.dry_run, "only print what would be sent");
+  options.Add("--json", &logs.json, "print an array of the runs of the logs, for programs");
   options.Add("--live", &logs.live, "follow logs until their programs have ended");
   options.Add("--parallel", &logs.parallel, "the number of runs at a time; default 5",
               {.check = CheckPositive});

@@ -20,13 +20,12 @@
 #include "service/base/clock.h"
 #include "service/base/environment.h"
 #include "service/base/number_text.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command_line.h"
+#include "service/cli/log_sync_report.h"
 #include "service/cli/node/run_log_sync.h"
 #include "service/cli/output/progress_bar.h"
-#include "service/cli/output/table.h"
+#include "service/cli/output/terminal.h"
 #include "service/cli/sync_report.h"
 #include "service/deliver/destination.h"
 
@@ -39,10 +38,6 @@ constexpr char kImported[] = "/imported";  // below the state directory
 constexpr double kImportShare = 0.3;
 
 volatile sig_atomic_t sync_interrupted = 0;
-
-std::string NameOfTarget(const imports::Target& target) {
-  return Printable(absl::StrCat(target.project, ":", target.run_id));
-}
 
 bool MatchesAny(const std::string& name, const std::vector<std::string>& globs) {
   return std::any_of(globs.begin(), globs.end(), [&name](const std::string& glob) {
@@ -61,15 +56,6 @@ std::vector<std::string> UsualRunDirs() {
   }
   return dirs;
 }
-
-// A run with its result.
-struct LogJob {
-  std::unique_ptr<RunLogSync> sync;
-  std::unique_ptr<SyncReport> errors;  // prints those of the delivery when they come
-  absl::Status status;
-  std::vector<std::string> notes{};
-  bool skipped = false;  // it was synced before
-};
 
 // One call of the command: finds the logs, makes a job of each run, and does the jobs, several at a
 // time. The importing is done here, the delivering by the threads of the jobs.
@@ -118,7 +104,7 @@ class LogsSync {
         if (MatchesAny(name, flags_.exclude)) continue;
         absl::StatusOr<imports::RunLog> log = imports::ReadRunLog(real.string());
         if (!log.ok()) {
-          unreadable_.emplace_back(name, log.status());
+          unreadable_.push_back({real.string(), name, log.status()});
           continue;
         }
         std::vector<imports::RunLog>& parts = runs[imports::TargetOf(*log, flags_.instead)];
@@ -186,7 +172,10 @@ class LogsSync {
     for (LogJob& job : jobs_) {
       if (job.skipped || !job.status.ok()) continue;
       while (active.size() >= flags_.parallel) Look(&active, &progress);
-      if (sync_interrupted != 0) return;
+      if (sync_interrupted != 0) {
+        job.status = absl::CancelledError("not begun when the command was interrupted");
+        continue;
+      }
       job.status = job.sync->Start([&](uint64_t bytes) {
         importing_bytes_ = static_cast<double>(bytes);
         Show(active, &progress);
@@ -248,65 +237,17 @@ class LogsSync {
                      figures);
   }
 
-  std::string ResultOf(const LogJob& job) const {
-    if (job.skipped) return "already synced";
-    if (absl::IsDataLoss(job.status)) return "incomplete";  // what could be read is delivered
-    if (!job.status.ok()) return "failed";
-    if (!flags_.dry_run) return "delivered";
-    return job.sync->IsKnown() ? "would be continued" : "would be sent";
-  }
-
   absl::Status Conclude() const {
-    Table table({"DIRECTORY", "RUN", "STARTED", "SIZE", "ROWS", "RESULT"});
-    size_t failed = unreadable_.size();
-    for (const LogJob& job : jobs_) {
-      std::string rows;
-      if (job.sync->HasReport()) {
-        const query::RunReport& report = job.sync->report();
-        const query::DestinationReport& to = report.destinations.front();
-        rows = absl::StrCat(to.delivered_rows + to.replayed_rows, "/", report.run.rows);
-      }
-      for (const imports::RunLog& log : job.sync->logs()) {
-        table.AddRow({Printable(log.name), NameOfTarget(job.sync->target()),
-                      TimeText(log.started_us), BytesText(static_cast<int64_t>(log.bytes)), rows,
-                      ResultOf(job)});
-      }
-      if (!job.status.ok() && !job.skipped) ++failed;
-    }
-    for (const auto& [name, why] : unreadable_) {
-      table.AddRow({Printable(name), "", "", "", "", "cannot be read"});
-    }
-    RETURN_IF_ERROR(WriteOutput(table.ToString(Terminal::Of(STDOUT_FILENO))));
+    const LogSyncReport report(jobs_, unreadable_, flags_.dry_run);
+    RETURN_IF_ERROR(
+        WriteOutput(flags_.json ? report.Json() : report.Table(Terminal::Of(STDOUT_FILENO))));
     RETURN_IF_ERROR(FlushOutput());
-    for (const LogJob& job : jobs_) Explain(job);
-    for (const auto& [name, why] : unreadable_) {
-      std::cerr << Printable(name) << ": " << why.message() << "\n";
-    }
+    report.Explain();
     if (sync_interrupted != 0) {
       return absl::CancelledError(
           "interrupted before everything was delivered; the same command continues");
     }
-    if (failed == 0) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat(failed, " of ", Counted(jobs_.size() + unreadable_.size(), "run"),
-                     failed == 1 ? " is" : " are",
-                     flags_.dry_run ? " not readable" : " not completely delivered"));
-  }
-
-  void Explain(const LogJob& job) const {
-    const std::string name = NameOfTarget(job.sync->target());
-    for (const std::string& note : job.notes) std::cerr << name << ": " << Printable(note) << "\n";
-    if (job.status.ok() || job.skipped) return;
-    std::cerr << name << ": " << job.status.message() << "\n";
-    if (!job.sync->HasReport()) return;
-    for (const query::DestinationReport& to : job.sync->report().destinations) {
-      if (!to.last_error.empty()) std::cerr << name << ": " << Printable(to.last_error) << "\n";
-      if (to.refused_rows > 0) {
-        const Globals own{.state_dir = job.sync->state_dir(), .address = ""};
-        std::cerr << name << ": " << Counted(to.refused_rows, "row") << " refused; see `"
-                  << own.Command("dead latest") << "`\n";
-      }
-    }
+    return report.Result();
   }
 
   const Globals& globals_;
@@ -315,7 +256,7 @@ class LogsSync {
   const LogSyncFlags& flags_;
   const absl::Time began_ = SteadyNow();
   std::vector<LogJob> jobs_;
-  std::vector<std::pair<std::string, absl::Status>> unreadable_;  // by the name of the directory
+  std::vector<UnreadableLog> unreadable_;
   double done_bytes_ = 0;
   double importing_bytes_ = 0;  // of the log that is being imported
   uint64_t done_rows_ = 0;

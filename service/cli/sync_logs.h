@@ -23,6 +23,7 @@ struct LogSyncFlags {
   bool include_synced = false;
   bool dry_run = false;
   bool live = false;
+  bool json = false;
   uint64_t parallel = 5;
   std::string to;        // kind of the destination; empty: the usual one
   std::string base_url;  // of its server; empty: as for a rank
@@ -32,7 +33,7 @@ struct LogSyncFlags {
 // Whether a word of the command line is a path, not a run: it exists, or has a slash.
 bool IsLogPath(const std::string& word);
 
-// Prints a table with a line for each run. OK if everything has arrived, or a dry run could read
+// Prints a table with a line for each log, or with `json` an array of runs. OK if everything has arrived, or a dry run could read
 // everything.
 absl::Status SyncLogs(const Globals& globals, const LogSyncFlags& flags);
 

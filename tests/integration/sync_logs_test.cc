@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -39,6 +40,12 @@ class SyncLogsTest : public ::testing::Test {
 
   Finished Sync(std::vector<std::string> args) const {
     args.insert(args.begin(), {RANKLOG_CLI, "sync"});
+    return RunToEnd(args, options_);
+  }
+  // Only what it prints to stdout.
+  Finished SyncJson(std::vector<std::string> args) const {
+    args.insert(args.begin(), {"sh", "-c", "exec \"$@\" 2>/dev/null", "", RANKLOG_CLI, "sync"});
+    args.emplace_back("--json");
     return RunToEnd(args, options_);
   }
   LogBuilder Log(const std::string& id) const {
@@ -270,6 +277,56 @@ TEST_F(SyncLogsTest, InterruptedLiveSyncFails) {
   EXPECT_EQ(sync.Wait(), 1);
   EXPECT_THAT(sync.Output(), HasSubstr("interrupted"));
   EXPECT_FALSE(IsMarked(log));
+}
+
+TEST_F(SyncLogsTest, JsonHasResultOfEachRun) {
+  Log("a").Run().Rows(0, 5).Exit();
+  Log("b").Run().Rows(0, 5).Saved("absent.txt").Exit();
+  Log("c");  // names no run
+  // By the run's id; the log that names no run has an empty one.
+  const auto sync = [&](const std::vector<std::string>& args) {
+    std::vector<std::string> all = {dir_.path() + "/wandb"};
+    all.insert(all.end(), args.begin(), args.end());
+    const Finished finished = SyncJson(all);
+    EXPECT_EQ(finished.code, 1);  // because of "c"
+    std::map<std::string, nlohmann::json> runs;
+    for (const auto& run : nlohmann::json::parse(finished.output)) {
+      runs[run.value("run_id", "")] = run;
+      EXPECT_EQ(run.at("logs").size(), 1u);
+    }
+    return runs;
+  };
+  auto runs = sync({"--dry-run"});
+  EXPECT_EQ(runs["a"].at("result"), "would be sent");
+  EXPECT_EQ(runs[""].at("result"), "cannot be read");
+  EXPECT_THAT(runs[""].at("why").get<std::string>(), HasSubstr("names no run"));
+  EXPECT_THAT(wandb_.requests(), IsEmpty());
+
+  runs = sync({});
+  EXPECT_EQ(runs["a"].at("result"), "delivered");
+  EXPECT_EQ(runs["a"].at("why"), "");
+  const nlohmann::json& b = runs["b"];
+  EXPECT_EQ(b.at("result"), "incomplete");
+  EXPECT_THAT(b.at("why").get<std::string>(), HasSubstr("could not be read"));
+  EXPECT_EQ(b.at("notes").size(), 1u);
+  EXPECT_EQ(b.at("rows"), 5);
+  EXPECT_EQ(b.at("state"), "finished");
+  EXPECT_EQ(b.at("entity"), "fake-team");
+  EXPECT_EQ(b.at("destinations").at(0).at("delivered_rows"), 5);
+  EXPECT_THAT(b.at("destinations").at(0).at("url").get<std::string>(), HasSubstr("/runs/b"));
+
+  EXPECT_EQ(sync({})["a"].at("result"), "already synced");
+}
+
+TEST_F(SyncLogsTest, InterruptedSyncDeliversNothingInName) {
+  Log("a").Run().Rows(0, 5);
+  Log("b").Run().Rows(0, 5).Exit();
+  ChildProcess sync({RANKLOG_CLI, "sync", "--live", "--parallel", "1", dir_.path() + "/wandb"},
+                    options_);
+  EXPECT_TRUE(WaitFor([&] { return wandb_.run("a").history.size() == 5; }));
+  sync.Signal(SIGINT);
+  EXPECT_EQ(sync.Wait(), 1);
+  EXPECT_THAT(sync.Output(), AllOf(Not(HasSubstr("delivered\n")), HasSubstr("not begun")));
 }
 
 TEST_F(SyncLogsTest, WrongUsageIsTold) {
