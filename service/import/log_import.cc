@@ -210,6 +210,8 @@ void LogImport::Take(const Record& record) {
     case Record::kFooter:
     case Record::kFinal:
     case Record::kTelemetry:
+    case Record::kTbrecord:
+    case Record::kUseArtifact:
       return;
     default:
       return LeaveOut(TypeOf(record));

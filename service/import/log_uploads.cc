@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/printable.h"
+#include "service/import/json_values.h"
 #include "service/import/log_import.h"
 #include "service/import/staging.h"
 
@@ -21,9 +23,23 @@ using model::Json;
 using wandb_internal::ArtifactManifestEntry;
 using wandb_internal::FilesItem;
 
+constexpr char kMetadata[] = "wandb-metadata.json";
+
 // The delivery makes these itself.
-constexpr std::array<absl::string_view, 4> kGenerated = {
-    "config.yaml", "output.log", "wandb-metadata.json", "wandb-summary.json"};
+constexpr std::array<absl::string_view, 4> kGenerated = {"config.yaml", "output.log", kMetadata,
+                                                         "wandb-summary.json"};
+
+constexpr size_t kMetadataBytes = 1 << 20;
+
+// Empty if it is not there or not an object.
+Json ReadMetadata(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMetadataBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  Json metadata = ToJson(text);
+  return metadata.is_object() ? metadata : Json::object();
+}
 
 // 0: it cannot be read.
 int64_t StampOf(const std::string& path) {
@@ -51,6 +67,11 @@ std::string LogImport::NextId() {
 
 void LogImport::NoteFiles(const wandb_internal::FilesRecord& files) {
   for (const FilesItem& item : files.files()) {
+    // Older versions of the SDK write this file, and no `environment` record.
+    if (item.path() == kMetadata && metadata_.empty()) {
+      metadata_ = ReadMetadata(absl::StrCat(log_.dir, "/files/", kMetadata));
+      metadata_changed_ = !metadata_.empty();
+    }
     if (!IsUpload(item.path())) continue;
     files_[item.path()].at_end |= item.policy() != FilesItem::NOW;
   }

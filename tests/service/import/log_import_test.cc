@@ -297,6 +297,17 @@ TEST_F(LogImportTest, TakesDefinitionsAlertsAndFacts) {
             R"({"cpu_count":2,"disk":{"/":{"total":"5"}},"git":{"remote":"url"}})");
 }
 
+// Those before 0.20 write no `environment` record.
+TEST_F(LogImportTest, TakesFactsFromFileOfOldLog) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.File("wandb-metadata.json", R"({"host":"node-1","gpu_count":8})");
+  log.Run().Saved("wandb-metadata.json").Row(0, {{"loss", "1"}}).Exit();
+  EXPECT_THAT(Import(log).absent, IsEmpty());
+  const std::vector<model::StoredItem> items = Items();
+  ASSERT_THAT(items, SizeIs(1));
+  EXPECT_EQ(deliver::ToJsonText(items[0].item.object), R"({"host":"node-1","gpu_count":8})");
+}
+
 TEST_F(LogImportTest, StagesFiles) {
   LogBuilder log(dir_.path(), "offline-run-a", "a");
   log.File("now.txt", "now").File("sub/live.txt", "old");
@@ -358,12 +369,17 @@ TEST_F(LogImportTest, StagesArtifacts) {
 TEST_F(LogImportTest, NamesRecordsThatAreLeftOut) {
   LogBuilder log(dir_.path(), "offline-run-a", "a");
   wandb_internal::Record other;
-  other.mutable_tbrecord()->set_log_dir("x");
+  other.mutable_output()->set_line("x");
+  wandb_internal::Record tensorboard;
+  tensorboard.mutable_tbrecord()->set_log_dir("x");
+  wandb_internal::Record use;
+  use.mutable_use_artifact()->set_name("data:v0");
+  log.Add(tensorboard).Add(use);  // say nothing that another record does not say
   wandb_internal::Record unknown;
   unknown.GetReflection()->MutableUnknownFields(&unknown)->AddLengthDelimited(31)->assign("x");
   log.Run().Add(other).Add(other).Add(unknown).Row(0, {{"a", "{"}}).Exit();
   const LogImport::Findings findings = Import(log);
-  EXPECT_THAT(findings.left_out, ElementsAre(Pair("tbrecord", 2), Pair("type 31", 1)));
+  EXPECT_THAT(findings.left_out, ElementsAre(Pair("output", 2), Pair("type 31", 1)));
   EXPECT_EQ(findings.not_json, 1);
 }
 
