@@ -10,6 +10,7 @@ their directories.
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -417,8 +418,11 @@ def main():
     group = group.removeprefix("offline:")
     only = sys.argv[5:]
     chosen = {n: s for n, s in scenarios.GROUPS[group].items() if not only or n in only}
-    if offline:  # the SDK cannot use an artifact
-        chosen.pop("used", None)
+    if offline:
+        chosen.pop("used", None)  # the SDK cannot use an artifact
+        if "killed" in chosen:
+            chosen["exit_1"] = scenarios.GROUPS[group]["exit_1"]
+            chosen["killed"] = dataclasses.replace(chosen["killed"], like="exit_1")
     wrong = []
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="referee."))
