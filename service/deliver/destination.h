@@ -142,6 +142,14 @@ class Destination {
       storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
       Transport& transport, const Credential& credential, const ReadBackOptions& options) const = 0;
 
+  // The last step of the run at its server; -1: the server has no row of it. Errors as of ReadBack(),
+  // without kNotFound and kDataLoss.
+  virtual absl::StatusOr<int64_t> LastStep(const model::Run& /*run*/, Transport& /*transport*/,
+                                           const Credential& /*credential*/,
+                                           const ReadBackOptions& /*options*/) const {
+    return -1;
+  }
+
   // Downloads a version of an artifact. Each file is written under another name in its directory,
   // checked against the version's list of files, and renamed. Files of the directory that are right
   // already stay as they are, so a second call continues; other files of these names are replaced.

@@ -28,6 +28,11 @@ HistoryRows::HistoryRows(uint64_t rows, const std::vector<std::vector<std::strin
   next_shape_ = std::max<uint32_t>(1, static_cast<uint32_t>(shapes.size()));
 }
 
+void HistoryRows::Follow(int64_t last, bool always) {
+  raise_ = always ? Raise::kYes : Raise::kIfFirstIsZero;
+  last_step_ = last;
+}
+
 void HistoryRows::Add(const RecordValues& record) {
   numbers_.clear();
   texts_.clear();
@@ -51,6 +56,10 @@ void HistoryRows::Add(const RecordValues& record) {
   }
   if (has_nested) AddNested(record);
   if (seconds > 0 && seconds < kMostTime) last_us_ = std::llround(seconds * 1e6);
+  if (raise_ == Raise::kIfFirstIsZero) {
+    raise_ = step.value_or(static_cast<int64_t>(next_ - 1)) == 0 ? Raise::kYes : Raise::kNo;
+  }
+  if (raise_ == Raise::kYes && step) step = last_step_ = std::max(*step, last_step_ + 1);
 
   const Kind kind{ShapeOfRow(), !step.has_value()};
   model::Block& block = BlockOf(kind);

@@ -26,6 +26,11 @@ class HistoryRows {
   HistoryRows(uint64_t rows, const std::vector<std::vector<std::string>>& shapes,
               int64_t started_us);
 
+  // The run already has the steps up to `last`. From now on, a step that is not behind the row before
+  // is raised to the next one, as the official client does for a resumed run. `always`: otherwise
+  // only if the log's first row has step 0, so that its steps were counted anew.
+  void Follow(int64_t last, bool always);
+
   // The values of a history record.
   void Add(const RecordValues& record);
 
@@ -58,6 +63,9 @@ class HistoryRows {
   model::Block& BlockOf(Kind kind);
 
   uint64_t next_;
+  enum class Raise { kNo, kIfFirstIsZero, kYes };
+  Raise raise_ = Raise::kNo;
+  int64_t last_step_ = -1;  // of the run, if steps are raised
   int64_t last_us_;
   uint64_t not_json_ = 0;
   // Keys have numbers in the order in which they first came. The keys of a record come in any order,

@@ -30,6 +30,21 @@ std::string TypeOf(const Record& record) {
   return unknown.empty() ? "empty" : absl::StrCat("type ", unknown.field(0).number());
 }
 
+// The step of a stored row; -1: there is no such row.
+absl::StatusOr<int64_t> StepOf(storage::StoreReader& reader, const model::Stream& stream,
+                               uint64_t seq) {
+  int64_t step = -1;
+  if (seq == 0) return step;
+  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                   reader.StreamBatches(stream.id, seq - 1, /*max_bytes=*/1));
+  for (const storage::StoredBatch& stored : batches) {
+    model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
+      if (at == seq) step = block.steps[row];
+    });
+  }
+  return step;
+}
+
 }  // namespace
 
 LogImport::LogImport(RunLog log, Options options, std::unique_ptr<wandb_log::LogReader> reader)
@@ -104,11 +119,30 @@ absl::Status LogImport::Begin(storage::Store& store) {
   return store.AddDelivery(stream_.run, options_.kind);
 }
 
-absl::Status LogImport::Prepare(storage::StoreReader& reader) {
+absl::Status LogImport::Prepare(storage::StoreReader& reader, int64_t last_step) {
   ASSIGN_OR_RETURN(const auto shapes, reader.Shapes(stream_.id));
   rows_ = std::make_unique<HistoryRows>(stream_.durable_seq, shapes, log_.started_us);
   last_item_ = stream_.durable_item;
   last_us_ = log_.started_us;
+  return FollowEarlierParts(reader, last_step);
+}
+
+absl::Status LogImport::FollowEarlierParts(storage::StoreReader& reader, int64_t last_step) {
+  int64_t last = last_step;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(stream_.run));
+  for (const model::Stream& stream : streams) {
+    if (stream.id == stream_.id || stream.init_us > log_.started_us) continue;
+    ASSIGN_OR_RETURN(const int64_t step, StepOf(reader, stream, stream.durable_seq));
+    last = std::max(last, step);
+  }
+  if (stream_.durable_seq == 0) {
+    if (last >= 0) rows_->Follow(last, log_.run.resume());
+    return absl::OkStatus();
+  }
+  // The first row shows how an earlier import began.
+  ASSIGN_OR_RETURN(const int64_t first, StepOf(reader, stream_, 1));
+  ASSIGN_OR_RETURN(const int64_t newest, StepOf(reader, stream_, stream_.durable_seq));
+  if (log_.run.resume() || (last >= 0 && first > last)) rows_->Follow(newest, /*always=*/true);
   return absl::OkStatus();
 }
 

@@ -68,8 +68,9 @@ class LogImport {
   absl::Status Begin(storage::Store& store);
   // The store has the whole log, so there is nothing to do. Call it after Begin(), as the next ones.
   bool IsImported() const { return stream_.state == model::StreamState::kFinished; }
-  // Reads what the store has of the log. Call it after the commit of Begin().
-  absl::Status Prepare(storage::StoreReader& reader);
+  // Reads what the store has of the log. Call it after the commit of Begin(). `last_step`: where
+  // parts that are not in the store have brought the run; -1: nowhere.
+  absl::Status Prepare(storage::StoreReader& reader, int64_t last_step = -1);
 
   // Reads about `bytes` more of the log. False: there is nothing new. Damage is a finding, after
   // which nothing more is read.
@@ -83,7 +84,8 @@ class LogImport {
   absl::Status End(storage::Store& store);
 
   const Findings& findings() const { return findings_; }
-  int64_t run() const { return stream_.run; }  // the store's id; known after Begin()
+  uint64_t rows() const { return stream_.durable_seq; }  // that the store had at Begin()
+  int64_t run() const { return stream_.run; }            // the store's id; known after Begin()
   uint64_t offset() const { return reader_->offset(); }
 
  private:
@@ -91,6 +93,8 @@ class LogImport {
 
   model::Session SessionOf() const;
   model::RunAssignment AssignmentOf() const;
+  // The rows come behind those of the earlier parts.
+  absl::Status FollowEarlierParts(storage::StoreReader& reader, int64_t last_step);
   // False: it is damaged.
   bool TakeValues(const ValueRecord& record, bool stored);
   void Take(const wandb_internal::Record& record);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -22,6 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr char kUsualProject[] = "uncategorized";  // as the official client's
 
+constexpr char kSyncState[] = ".syncstate";  // after the path of a log
+constexpr char kStartingStep[] = "starting_step";
 constexpr char kOnline[] = "run-";  // begins the directories of online runs
 
 bool IsLog(const fs::path& path) { return path.extension() == ".wandb"; }
@@ -45,6 +49,18 @@ uint64_t StableHash(absl::string_view bytes) {
 }
 
 bool RunLog::IsSynced() const { return access(marker().c_str(), F_OK) == 0; }
+
+absl::optional<int64_t> RunLog::StartingStep() const {
+  std::ifstream file(path + kSyncState);
+  const auto state = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object() || !state.contains(kStartingStep)) return absl::nullopt;
+  const auto& step = state[kStartingStep];
+  return step.is_number_integer() ? absl::make_optional(step.get<int64_t>()) : absl::nullopt;
+}
+
+void RunLog::KeepStartingStep(int64_t step) const {
+  std::ofstream(path + kSyncState) << nlohmann::json({{kStartingStep, step}});
+}
 
 absl::StatusOr<std::vector<std::string>> FindLogs(const std::string& path) {
   std::error_code error;

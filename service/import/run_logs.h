@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "wandb/wandb_internal.pb.h"
 
 namespace ranklog::imports {
@@ -26,6 +27,10 @@ struct RunLog {
 
   std::string marker() const { return path + ".synced"; }
   bool IsSynced() const;
+  // The first step that the log's rows may have in the run. The official client keeps it beside the
+  // log once it has asked the server. KeepStartingStep() does nothing if the file cannot be written.
+  absl::optional<int64_t> StartingStep() const;
+  void KeepStartingStep(int64_t step) const;
 };
 
 // The paths of the logs at `path`: the file itself, the `*.wandb` of the directory, or those of its

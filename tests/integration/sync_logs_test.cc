@@ -196,6 +196,52 @@ TEST_F(SyncLogsTest, PartsOfResumedRunAreJoinedInOrder) {
   EXPECT_EQ(run.exit_code, 0);
 }
 
+TEST_F(SyncLogsTest, PartsMayBeSyncedOneByOne) {
+  LogBuilder first(dir_.path() + "/wandb", "offline-run-1-a", "a");
+  first.Run({}, 0, /*resume=*/true).Rows(0, 20);  // killed
+  LogBuilder second(dir_.path() + "/wandb", "offline-run-2-a", "a");
+  second.Run({}, /*start=*/100, /*resume=*/true).Rows(0, 10).Exit();  // counts from 0
+  for (const LogBuilder* part : {&first, &second}) {
+    const Finished finished = Sync({part->dir()});
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    EXPECT_TRUE(IsMarked(*part));
+  }
+  const FakeWandb::Run run = wandb_.run("a");
+  ASSERT_THAT(run.history, SizeIs(30));
+  EXPECT_THAT(run.history[29], HasSubstr("\"_step\":29"));
+  EXPECT_EQ(run.exit_code, 0);
+}
+
+TEST_F(SyncLogsTest, ResumedPartFollowsRowsOfServer) {
+  LogBuilder first(dir_.path() + "/wandb", "offline-run-1-a", "a");
+  first.Run().Rows(0, 20).Exit(1);
+  ASSERT_EQ(Sync({first.dir()}).code, 0);
+  LogBuilder second(dir_.path() + "/wandb", "offline-run-2-a", "a");
+  second.Run({}, /*start=*/100, /*resume=*/true).Rows(0, 10).Exit();
+  // The second time, the server's last step is that of the log itself.
+  for (int time = 0; time < 2; ++time) {
+    std::filesystem::remove_all(dir_.File("state"));
+    std::filesystem::remove(second.path() + ".synced");
+    const Finished finished = Sync({second.dir()});
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    const FakeWandb::Run run = wandb_.run("a");
+    ASSERT_THAT(run.history, SizeIs(30));
+    EXPECT_THAT(run.history[29], HasSubstr("\"_step\":29"));
+  }
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+}
+
+TEST_F(SyncLogsTest, RowsLeftOutAreTold) {
+  LogBuilder first(dir_.path() + "/wandb", "offline-run-1-a", "a");
+  first.Run().Rows(0, 20).Exit(1);
+  LogBuilder second(dir_.path() + "/wandb", "offline-run-2-a", "a");
+  second.Run({}, /*start=*/100).Rows(15, 25).Exit();  // from a checkpoint
+  const Finished finished = Sync({dir_.path() + "/wandb"});
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("5 rows left out: an earlier part"));
+  EXPECT_THAT(wandb_.run("a").history, SizeIs(25));
+}
+
 TEST_F(SyncLogsTest, PartThatOtherProgramSyncedStays) {
   LogBuilder first(dir_.path() + "/wandb", "offline-run-1-a", "a");
   first.Run().Rows(0, 20).Exit(1);

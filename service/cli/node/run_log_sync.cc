@@ -118,7 +118,23 @@ absl::Status RunLogSync::BeginPart(const imports::RunLog& log) {
       pipeline_->Write(run_, [&](storage::Store& store) { return import.Begin(store); }));
   run_ = import.run();
   part.ended = import.IsImported();
-  return import.Prepare(*reader_);
+  ASSIGN_OR_RETURN(const int64_t last_step, LastStepBefore(log, import));
+  return import.Prepare(*reader_, last_step);
+}
+
+absl::StatusOr<int64_t> RunLogSync::LastStepBefore(const imports::RunLog& log,
+                                                   const imports::LogImport& import) const {
+  if (!log.run.resume() || import.rows() > 0) return -1;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> parts, reader_->Streams(run_));
+  if (parts.size() > 1) return -1;  // the store has the earlier ones
+  const bool own_place = imports::TargetOf(log, {}) == options_.target;
+  if (const absl::optional<int64_t> known = log.StartingStep(); known && own_place) {
+    return *known - 1;
+  }
+  ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(run_));
+  ASSIGN_OR_RETURN(const int64_t last, pipeline_->LastStep(run, options_.kind, options_.timeout));
+  if (own_place) log.KeepStartingStep(last + 1);
+  return last;
 }
 
 absl::StatusOr<bool> RunLogSync::ReadMore(Part& part) {
@@ -220,6 +236,15 @@ absl::Status RunLogSync::End(std::vector<std::string>* notes) {
     } else if (arrived) {
       Mark(logs_[i], notes);
     }
+  }
+  if (const uint64_t replayed = report_.run.replayed_rows; replayed > 0) {
+    notes->push_back(absl::StrCat(Counted(replayed, "row"),
+                                  " left out: an earlier part of the run has rows of these steps"));
+  }
+  for (const query::DestinationReport& to : report_.destinations) {
+    if (to.replayed_rows == 0) continue;
+    notes->push_back(absl::StrCat(Counted(to.replayed_rows, "row"),
+                                  " not sent: the server had rows of these steps before"));
   }
   if (!arrived) return absl::UnavailableError("not everything has arrived; run it again to go on");
   if (incomplete) return absl::DataLossError("a part of the run could not be read, see above");

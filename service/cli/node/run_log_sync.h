@@ -67,6 +67,9 @@ class RunLogSync {
     bool ended = false;
   };
   absl::Status BeginPart(const imports::RunLog& log);
+  // The last step of the run at its server, if the part continues the run there; else -1.
+  absl::StatusOr<int64_t> LastStepBefore(const imports::RunLog& log,
+                                         const imports::LogImport& import) const;
   // Imports a few MB more. False: there is nothing new.
   absl::StatusOr<bool> ReadMore(Part& part);
   absl::Status ReadPart(Part& part, const std::function<bool(uint64_t)>& on_progress);

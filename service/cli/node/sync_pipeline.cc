@@ -153,6 +153,19 @@ absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::st
   return FindKey(credentials_, state_dir_, run, kind).status();
 }
 
+absl::StatusOr<int64_t> SyncPipeline::LastStep(const model::Run& run, const std::string& kind,
+                                               absl::Duration timeout) const {
+  ASSIGN_OR_RETURN(const deliver::Credential key, FindKey(credentials_, state_dir_, run, kind));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<deliver::CurlTransport> transport,
+      deliver::CurlTransport::Create(deliver::CurlTransport::Options::FromEnvironment()));
+  deliver::ReadBackOptions options;
+  options.timeout = timeout;
+  options.now = SteadyNow;
+  options.sleep = absl::SleepFor;
+  return deliver::FindDestination(kind)->LastStep(run, *transport, key, options);
+}
+
 absl::Status SyncPipeline::Start(std::set<int64_t> runs, bool waits_for_space) {
   pipeline::TrackerOptions options;
   store_ =

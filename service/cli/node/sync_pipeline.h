@@ -68,6 +68,11 @@ class SyncPipeline {
   // Whether there is a key for this run's tracker. The errors are those of FindKey().
   absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
 
+  // The last step of the run at its tracker; -1: the tracker has no row of it. Errors as of FindKey()
+  // and deliver::Destination::LastStep().
+  absl::StatusOr<int64_t> LastStep(const model::Run& run, const std::string& kind,
+                                   absl::Duration timeout) const;
+
   // Starts to deliver `runs`. Other runs are not delivered. `waits_for_space`: while the disk is
   // full, writes are retried; otherwise they fail.
   absl::Status Start(std::set<int64_t> runs, bool waits_for_space = true);

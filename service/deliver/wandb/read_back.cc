@@ -34,6 +34,15 @@ constexpr size_t kMaxAnswer = 64 << 20;
 constexpr size_t kComparedBytes = 64 << 10;
 constexpr int64_t kSharedLines = 10000;  // lines of others that a page may have besides ours
 
+HttpRequest GraphqlRequest(const std::string& base_url, std::string body) {
+  HttpRequest request;
+  request.url = GraphqlUrl(base_url);
+  request.headers = {{"Content-Type", "application/json"}};
+  request.body = std::move(body);
+  request.max_answer = kMaxAnswer;
+  return request;
+}
+
 // Makes the expected lines of a run from its rows in the store, one page at a time.
 class ExpectedLines {
  public:
@@ -192,12 +201,7 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
   const Asker asker(Wandb(), &transport, key, options);
   const auto ask = [&](std::string body) {
-    HttpRequest request;
-    request.url = GraphqlUrl(base_url);
-    request.headers = {{"Content-Type", "application/json"}};
-    request.body = std::move(body);
-    request.max_answer = kMaxAnswer;
-    return asker.Ask(std::move(request));
+    return asker.Ask(GraphqlRequest(base_url, std::move(body)));
   };
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
   RETURN_IF_ERROR(expected.Prepare(delivery.kind, cursor));
@@ -243,6 +247,19 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   ASSIGN_OR_RETURN(const RunDocuments documents, ParseDocuments(answer));
   RETURN_IF_ERROR(CompareWith(documents, reader, run, delivery, &expected, &report));
   return report;
+}
+
+absl::StatusOr<int64_t> LastStep(const model::Run& run, Transport& transport, const Credential& key,
+                                 const ReadBackOptions& options) {
+  ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
+  const Asker asker(Wandb(), &transport, key, options);
+  ASSIGN_OR_RETURN(const std::string answer,
+                   asker.Ask(GraphqlRequest(
+                       base_url, StandingBody(run.settings.entity, run.project, run.run_id))));
+  const absl::StatusOr<ServerRunState> standing = ParseStanding(answer);
+  if (absl::IsNotFound(standing.status())) return -1;
+  RETURN_IF_ERROR(standing.status());
+  return standing->last_step;
 }
 
 }  // namespace ranklog::deliver::wandb

@@ -3,6 +3,8 @@
 #ifndef SERVICE_DELIVER_WANDB_READ_BACK_H_
 #define SERVICE_DELIVER_WANDB_READ_BACK_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/read_back.h"
@@ -26,6 +28,10 @@ namespace ranklog::deliver::wandb {
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
                                         const Credential& key, const ReadBackOptions& options);
+
+// The last step of the run at the server; -1: it has no such run, or no row of it. Errors as above.
+absl::StatusOr<int64_t> LastStep(const model::Run& run, Transport& transport, const Credential& key,
+                                 const ReadBackOptions& options);
 
 }  // namespace ranklog::deliver::wandb
 

@@ -135,6 +135,12 @@ absl::StatusOr<ReadBackReport> WandbDestination::ReadBack(
   return wandb::ReadBack(reader, run, delivery, transport, credential, options);
 }
 
+absl::StatusOr<int64_t> WandbDestination::LastStep(const model::Run& run, Transport& transport,
+                                                   const Credential& credential,
+                                                   const ReadBackOptions& options) const {
+  return wandb::LastStep(run, transport, credential, options);
+}
+
 absl::StatusOr<DownloadReport> WandbDestination::Download(Transport& transport,
                                                           const std::string& server,
                                                           const Credential& credential,

@@ -33,6 +33,9 @@ class WandbDestination : public Destination {
                                           const model::Delivery& delivery, Transport& transport,
                                           const Credential& credential,
                                           const ReadBackOptions& options) const override;
+  absl::StatusOr<int64_t> LastStep(const model::Run& run, Transport& transport,
+                                   const Credential& credential,
+                                   const ReadBackOptions& options) const override;
   absl::StatusOr<DownloadReport> Download(Transport& transport, const std::string& server,
                                           const Credential& credential,
                                           const DownloadOptions& options) const override;

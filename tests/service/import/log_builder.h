@@ -45,14 +45,16 @@ class LogBuilder {
     EXPECT_OK(writer_->Flush(/*sync=*/false));
     return *this;
   }
-  // The first record of the run; `start` is in seconds after kStart.
-  LogBuilder& Run(const Values& config = {}, int64_t start = 0) {
+  // The first record of the run; `start` is in seconds after kStart. `resume`: it may continue another
+  // part.
+  LogBuilder& Run(const Values& config = {}, int64_t start = 0, bool resume = false) {
     wandb_internal::Record record;
     wandb_internal::RunRecord& run = *record.mutable_run();
     run.set_run_id(id_);
     run.set_project("gpt");
     run.set_entity("fake-team");
     run.set_host("node-1");
+    run.set_resume(resume);
     run.mutable_start_time()->set_seconds(kStart + start);
     for (const auto& [key, json] : config) SetItem(key, json, run.mutable_config()->add_update());
     return Add(record);

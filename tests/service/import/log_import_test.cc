@@ -22,6 +22,7 @@ using ::ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Lt;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -218,6 +219,39 @@ TEST_F(LogImportTest, PartsOfResumedRunAreOneRun) {
   EXPECT_THAT(reader_->Runs().value(), SizeIs(1));
   ASSERT_THAT(Streams(), SizeIs(2));
   EXPECT_EQ(Streams()[1].attempt, 2);
+}
+
+// The official client cannot know offline where the run was.
+TEST_F(LogImportTest, PartWhoseStepsCountAnewFollows) {
+  LogBuilder first(dir_.path(), "offline-run-1-a", "a");
+  first.Run().Row(0, {{"x", "1"}}).Row(9, {{"x", "1"}});
+  LogBuilder second(dir_.path(), "offline-run-2-a", "a");
+  second.Run({}, /*start=*/100).Rows(0, 300).Exit();
+  Import(first);
+  {
+    const std::unique_ptr<LogImport> import = Open(second);
+    Begin(import.get());
+    Read(import.get(), /*bytes=*/1000, /*parts=*/3);
+    EXPECT_THAT(Steps(), SizeIs(Lt(300)));
+  }
+  Import(second);  // continues
+  const std::vector<int64_t> steps = Steps();
+  ASSERT_THAT(steps, SizeIs(300));
+  for (int64_t row = 0; row < 300; ++row) EXPECT_EQ(steps[static_cast<size_t>(row)], 10 + row);
+}
+
+TEST_F(LogImportTest, StepsOfPartMayBeGiven) {
+  LogBuilder first(dir_.path(), "offline-run-1-a", "a");
+  first.Run().Rows(0, 10);
+  Import(first);
+  LogBuilder again(dir_.path(), "offline-run-2-a", "a");
+  again.Run({}, /*start=*/100).Rows(8, 12);  // from a checkpoint
+  Import(again);
+  EXPECT_THAT(Steps(), ElementsAre(8, 9, 10, 11));
+  LogBuilder resumed(dir_.path(), "offline-run-3-a", "a");
+  resumed.Run({}, /*start=*/200, /*resume=*/true).Rows(10, 12).Row(20, {});  // as the client does
+  Import(resumed);
+  EXPECT_THAT(Steps(), ElementsAre(12, 13, 20));
 }
 
 TEST_F(LogImportTest, EarlierPartMustNotComeLater) {
