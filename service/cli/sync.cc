@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
+#include "service/base/environment.h"
 #include "service/base/file_identity.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
@@ -71,6 +73,7 @@ Examples:
   ranklog sync latest --wait                     as the last command of a job
   ranklog sync gpt:abc123 --timeout 10m
   ranklog sync gpt:abc123 --base-url https://wandb.example.com
+  ranklog sync gpt:abc123 --to offline           into ./wandb, for `wandb sync`
   ranklog sync wandb/offline-run-20260102_030405-abc123
   ranklog sync --all --exclude '*-debug*' --dry-run
   ranklog sync /data/runs --as-project gpt --to wandb
@@ -198,11 +201,16 @@ class Sync {
   }
 
   absl::Status Choose() {
-    if (!flags_.base_url.empty()) RETURN_IF_ERROR(CorrectAddress());
+    if (!flags_.base_url.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<model::Run> all, choice_.Candidates(*reader_));
+      RETURN_IF_ERROR(SetAddress(all, TrackerOf(all), flags_.base_url));
+    }
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     std::vector<std::string> local;
     for (const model::Run& run : runs) {
-      RETURN_IF_ERROR(AddDestination(run));
+      RETURN_IF_ERROR(GiveDirectory(run));
+      ASSIGN_OR_RETURN(const model::Run addressed, reader_->GetRun(run.id));
+      RETURN_IF_ERROR(AddDestination(addressed));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) local.push_back(run.run_id);
@@ -210,7 +218,19 @@ class Sync {
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
   }
 
-  absl::Status CorrectAddress() {
+  // A run that was not logged for a destination of directories has no directory: it is written to
+  // the one that a rank would use.
+  absl::Status GiveDirectory(const model::Run& run) {
+    const deliver::Destination* const to = deliver::FindDestination(flags_.to);
+    if (to == nullptr || !to->IsDirectory() || run.local_only) return absl::OkStatus();
+    if (!to->AddressOf(run.settings).empty()) return absl::OkStatus();
+    const std::string& setting = to->words().url_setting;
+    const std::string dir = EnvironmentVariable(to->VariableOf(setting).c_str());
+    return SetAddress({run}, *to, dir.empty() ? "." : dir);
+  }
+
+  absl::Status SetAddress(const std::vector<model::Run>& runs, const deliver::Destination& to,
+                          std::string address) {
     if (pipeline_ == nullptr) {
       const int64_t pid = storage::StateLock::Holder(state_dir_);
       return absl::FailedPreconditionError(absl::StrCat(
@@ -219,8 +239,8 @@ class Sync {
               ? absl::StrCat("run `", globals_.Command("stop"), "`, then this command again")
               : "wait until it ends, then run this command again"));
     }
-    ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
-    return pipeline_->SetAddress(runs, TrackerOf(runs), flags_.base_url);
+    if (to.IsDirectory()) address = std::filesystem::absolute(address).lexically_normal().string();
+    return pipeline_->SetAddress(runs, to, address);
   }
 
   // That of --to; else the first one that a run goes to.
@@ -461,9 +481,11 @@ void AddSync(Program& program) {
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
   options.Add("--to", &flags.to, "also deliver to this tracker",
               {.one_of = deliver::DestinationKinds()});
-  options.Add("--base-url", &flags.base_url,
-              "correct the address of the server of RUN, if nothing of its job is delivered yet",
-              {.type = "URL"});
+  options.Add(
+      "--base-url", &flags.base_url,
+      "correct the address of the server of RUN, or the directory of offline runs, if nothing of "
+      "its job is delivered yet",
+      {.type = "URL"});
   options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.choice.slurm_job,
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});

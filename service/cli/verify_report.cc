@@ -319,7 +319,10 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
     const uint64_t not_checked = FiguresOf(report, destination).not_checked;
     if (not_checked > 0 && destination.error.empty()) {
       absl::StrAppend(&text, destination.report.kind, ": ", Counted(not_checked, "row"),
-                      " counted by the server, but not returned, so not compared\n");
+                      destination.read_back.has_value()
+                          ? " counted by the server, but not returned, so not compared\n"
+                          : absl::StrCat(" written to ", Printable(destination.report.url),
+                                         ", not read back\n"));
     }
   }
   if (report.ok()) absl::StrAppend(&text, terminal.Green("all is there"), "\n");

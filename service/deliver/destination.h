@@ -71,6 +71,8 @@ class Destination {
   const Words& words() const { return words_; }
   const std::string& kind() const { return words_.kind; }
   bool NeedsKey() const { return !words_.key_variable.empty(); }
+  // Whether its server's address is an absolute path.
+  virtual bool IsDirectory() const { return false; }
   // The variable of a setting: base_url of wandb is WANDB_BASE_URL.
   std::string VariableOf(absl::string_view setting) const;
 

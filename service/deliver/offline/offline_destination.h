@@ -15,6 +15,7 @@ class OfflineDestination : public Destination {
  public:
   OfflineDestination();
 
+  bool IsDirectory() const override { return true; }
   absl::StatusOr<std::string> CheckUrl(absl::string_view url) const override;
   std::string RunPage(const model::Run& run, const model::Delivery& delivery) const override;
   std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,

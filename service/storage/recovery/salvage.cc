@@ -86,6 +86,16 @@ absl::Status SaveItems(const Remains::Stream& found, int64_t stream, uint64_t ro
     saved.after_row = std::min(item.after_row, rows);
     RETURN_IF_ERROR(store.AppendItems(stream, {saved}).status());
   }
+  // Those of console lines, which are not saved, and of an import, which only take numbers.
+  const uint64_t all = std::max(found.stream.durable_item, last);
+  const uint64_t empty = std::min(found.stream.console_items, all - last);
+  if (empty > 0) {
+    const model::Item item{.seq = last + empty,
+                           .count = empty,
+                           .after_row = rows,
+                           .kind = model::Item::Kind::kConsole};
+    RETURN_IF_ERROR(store.AppendItems(stream, {item}).status());
+  }
   return store.SkipItemsTo(stream, found.stream.durable_item);
 }
 

@@ -75,6 +75,24 @@ TEST_F(SalvageTest, HealthyStoreIsSavedCompletely) {
   EXPECT_THAT(*reader_->Items(streams[0].run, 0), SizeIs(1));
 }
 
+// Also the numbers without content of an import.
+TEST_F(SalvageTest, ConsoleItemsAreNotLostOnes) {
+  Reopen();
+  const model::Stream stream = reader_->Streams(reader_->Runs()->front().id)->front();
+  Do([&] {
+    EXPECT_OK(store_->AppendItems(stream.id,
+                                  {{.seq = 10, .count = 9, .kind = model::Item::Kind::kConsole}}));
+  });
+  reader_.reset();
+  store_.reset();
+  ASSERT_OK(Save());
+  const auto streams = SavedStreams();
+  ASSERT_THAT(streams, SizeIs(1));
+  EXPECT_EQ(streams[0].durable_item, 10u);
+  EXPECT_EQ(streams[0].console_items, 9u);
+  EXPECT_EQ(streams[0].lost_items, 0u);
+}
+
 TEST_F(SalvageTest, KeepsProcessStartAndAttempt) {
   Reopen();
   Do([&] { Attach(1); });
