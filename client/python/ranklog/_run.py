@@ -115,7 +115,10 @@ class Run(Files):
         """Like finish(), with the exit code of the process, which exits now."""
         self._before_end()
         self._finished = self._slow = True
-        self._flush(int(self._setting("finish_timeout") or 10_000))
+        timeout = int(self._setting("finish_timeout") or 10_000)
+        if self._flush(timeout) == 0:
+            self._summary({})  # any call writes the facts about the process, which are gathered by now
+            self._flush(timeout)
         self._release()
 
     def flush(self, timeout: float = 10.0) -> bool:
