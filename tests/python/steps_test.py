@@ -59,6 +59,7 @@ class Steps(node.NodeTest):
             run.log({'a': 2}, step=4)
             run.log({'a': 3}, step=3)
             print(run.stats['lost_step_behind'])
+            assert (run.step, run.summary["a"]) == (5, 1)
             run.finish()
         """)
         self.assertIn("rows refused", printed)

@@ -85,8 +85,8 @@ class Run(Files):
             self._log({}, None)  # closes the step
 
     def _write(self, row: dict[str, Any], step: Any) -> None:
-        self._log(row, step)
-        self.summary.remember({key: value for key, value in row.items() if not isinstance(value, tuple)})
+        if self._log(row, step):
+            self.summary.remember({key: value for key, value in row.items() if not isinstance(value, tuple)})
 
     # ---- Its end ----
 

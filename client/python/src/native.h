@@ -60,6 +60,8 @@ PyObject* RunLog(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
 PyObject* RunLast(PyObject* self, PyObject* none);
 // set_kind_of(function): it returns how values of a type are converted, see row.c.
 PyObject* SetKindOf(PyObject* module, PyObject* function);
+// Follows the steps after a row that the library has taken.
+void CountRow(RunObject* self, int64_t step);
 // False with a Python exception: not an integer.
 bool StepOf(PyObject* step, int64_t* to);
 

@@ -289,6 +289,16 @@ bool StepOf(PyObject* step, int64_t* to) {
   return true;
 }
 
+void CountRow(RunObject* self, int64_t step) {
+  ++self->rows;
+  self->given = step != RANKLOG_NO_STEP;
+  if (!self->given) {
+    ++self->step;
+  } else if (step > self->step) {
+    self->step = step;
+  }
+}
+
 static PyObject* LogSlowly(RunObject* self, PyObject* data, PyObject* step, PyObject* commit) {
   return PyObject_CallMethod((PyObject*)self, "_log_slowly", "OOO", data, step, commit);
 }
@@ -312,13 +322,9 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
     rich = SetOwn(&row, shape, data) && !SetForeigners(&row);
     if (!rich) {
       // The library tells the user about a refused row, and counts it.
-      ranklog_log(self->run, row.fields, row.count, number);
-      Remember(&row, shape, ++self->rows);
-      self->given = number != RANKLOG_NO_STEP;
-      if (!self->given) {
-        ++self->step;
-      } else if (number > self->step) {
-        self->step = number;
+      if (ranklog_log(self->run, row.fields, row.count, number)) {
+        CountRow(self, number);
+        Remember(&row, shape, self->rows);
       }
     }
   }

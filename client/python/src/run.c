@@ -167,13 +167,7 @@ static PyObject* RunLogPlain(PyObject* self, PyObject* args) {
     PyThreadState* const state = Leave(run);
     logged = ranklog_log_media(run->run, fields, count, number);
     Return(run, state);
-    ++run->rows;
-    run->given = number != RANKLOG_NO_STEP;
-    if (!run->given) {
-      ++run->step;
-    } else if (number > run->step) {
-      run->step = number;
-    }
+    if (logged) CountRow(run, number);
   }
   FreeArena(&arena);
   return fields == NULL ? NULL : PyBool_FromLong(logged);
