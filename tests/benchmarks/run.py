@@ -44,7 +44,7 @@ FIGURES = {
     "FormatRows": {"ratio"},
     "PythonLogTen": {"p50_us", "p999_us"},
     "PythonLogTenMadeKeys": {"p50_us", "p999_us"},
-    "PythonStart": {"import_ms", "init_ms"},
+    "PythonStart": {"import_cpu_ms", "init_ms"},
     "SampleTick": {"percent_of_core"},
     "SteadyLoadCpu": {"daemon_rss_mib", "percent_of_core"},
     "SummaryCalls": {"ms"},

