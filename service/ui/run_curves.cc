@@ -25,8 +25,9 @@ absl::Status RunCurves::Update(storage::StoreReader& reader) {
   }
   ASSIGN_OR_RETURN(const std::vector<model::Rewind> rewinds, reader.Rewinds(id_));
   std::vector<query::RowRange> ranges;
-  if (names_.empty() || rewinds.size() != rewinds_) {
+  if (!begun_ || rewinds.size() != rewinds_) {
     RETURN_IF_ERROR(Begin(reader, run));
+    begun_ = true;
     rewinds_ = rewinds.size();
     ASSIGN_OR_RETURN(ranges, query::VisibleRows(reader, run));
   } else {
@@ -40,7 +41,7 @@ absl::Status RunCurves::Update(storage::StoreReader& reader) {
           return absl::OkStatus();
         });
     if (!status.ok()) {
-      names_.clear();  // some rows of the range were added: begin again next time
+      begun_ = false;  // some rows of the range were added: begin again next time
       return status;
     }
   }

@@ -58,6 +58,7 @@ class RunCurves {
   const size_t most_buckets_;
   size_t buckets_ = 0;  // of each curve of this run
   model::Run run_;      // before the first update: without rows
+  bool begun_ = false;  // Update() has read rows, and no read has failed since
   size_t rewinds_ = 0;
   aggregate::MetricTable definitions_;
   std::optional<aggregate::RunSummary> summary_;  // set by the first read

@@ -67,6 +67,24 @@ TEST_F(RunCurvesTest, UpdateWithoutNewRowsAddsNothing) {
   EXPECT_EQ(curves.Find("lr")->count(), 3u);
 }
 
+TEST_F(RunCurvesTest, RowsWithoutNumbersAreReadOnce) {
+  RunCurves curves(run_);
+  const auto append = [&](uint64_t first, const std::string& text) {
+    Do([&] {
+      model::Batch batch = Dense(first, 1, /*shape=*/0, /*width=*/0);
+      batch.blocks[0].texts = {{.row = 0, .key = "text", .value = text}};
+      EXPECT_OK(store_->AppendRunRows(run_, batch));
+    });
+  };
+  append(0, "a");
+  ASSERT_OK(curves.Update(*reader_));
+  append(1, "b");
+  ASSERT_OK(curves.Update(*reader_));
+  ASSERT_OK_AND_ASSIGN(const model::Json summary, curves.Summary(*reader_));
+  EXPECT_EQ(summary["text"], "b");
+  EXPECT_EQ(curves.run().rows, 2u);
+}
+
 TEST_F(RunCurvesTest, RewoundRunShowsTheNewestAttemptOnly) {
   RunCurves curves(run_);
   Append(0, 6);
