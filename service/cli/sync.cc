@@ -224,8 +224,7 @@ class Sync {
     const deliver::Destination* const to = deliver::FindDestination(flags_.to);
     if (to == nullptr || !to->IsDirectory() || run.local_only) return absl::OkStatus();
     if (!to->AddressOf(run.settings).empty()) return absl::OkStatus();
-    const std::string& setting = to->words().url_setting;
-    const std::string dir = EnvironmentVariable(to->VariableOf(setting).c_str());
+    const std::string dir = EnvironmentVariable("WANDB_DIR");
     return SetAddress({run}, *to, dir.empty() ? "." : dir);
   }
 

@@ -13,6 +13,7 @@
 #include "service/base/printable.h"
 #include "service/import/json_values.h"
 #include "service/import/log_import.h"
+#include "service/import/manifest_file.h"
 #include "service/import/staging.h"
 
 namespace ranklog::imports {
@@ -118,8 +119,9 @@ void LogImport::TakeArtifact(const wandb_internal::ArtifactRecord& artifact) {
   const auto leave_out = [&](absl::string_view why) {
     findings_.absent.push_back(absl::StrCat("artifact ", Printable(artifact.name()), ": ", why));
   };
-  if (!artifact.manifest().manifest_file_path().empty()) {
-    return leave_out("more than 100,000 files");
+  wandb_internal::ArtifactManifest manifest = artifact.manifest();
+  if (const absl::Status read = ReadManifestFile(&manifest); !read.ok()) {
+    return leave_out(read.message());
   }
   if (!artifact.distributed_id().empty()) return leave_out("made by several writers");
   Json object = Json::object();
@@ -133,7 +135,7 @@ void LogImport::TakeArtifact(const wandb_internal::ArtifactRecord& artifact) {
   const Json metadata = ToJson(artifact.metadata());
   if (metadata.is_object()) object["metadata"] = metadata;
   Json entries = Json::array();
-  for (const ArtifactManifestEntry& entry : artifact.manifest().contents()) {
+  for (const ArtifactManifestEntry& entry : manifest.contents()) {
     Json to = Json::object();
     to["path"] = entry.path();
     if (!entry.ref().empty()) {

@@ -20,6 +20,7 @@ namespace ranklog::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using wandb_internal::Record;
 
@@ -111,6 +112,31 @@ TEST(OfflineTest, KilledDaemonWritesEachRowOnce) {
   for (int row = 0; row < kRows; ++row) {
     EXPECT_EQ(losses[static_cast<size_t>(row)], std::make_pair(int64_t{row}, std::to_string(row)));
   }
+}
+
+TEST(OfflineTest, LocalRunIsWrittenLater) {
+  Node node;
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"});
+  EXPECT_EQ(rank.Wait(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  EXPECT_EQ(node.Terminate(), 0);
+  const TempDir dir;
+  const auto run = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {RANKLOG_CLI, "--state-dir", node.state_dir()});
+    return RunToEnd(
+        args,
+        {.environment = {{"WANDB_DIR", dir.path()}}, .unset = {"WANDB_API_KEY"}, .output = ""});
+  };
+  const Finished sync = run({"sync", "job", "--to", "offline"});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  ASSERT_THAT(Logs(dir.path()), SizeIs(1));
+  const std::vector<Record> records = RecordsOf(Logs(dir.path())[0]);
+  EXPECT_THAT(Losses(records), SizeIs(10));
+  EXPECT_TRUE(records.back().has_exit());
+  const Finished verify = run({"verify", "job"});
+  EXPECT_EQ(verify.code, 0) << verify.output;
+  EXPECT_THAT(verify.output, HasSubstr("10 rows written to " + dir.path() + "/wandb/offline-run-"));
 }
 
 TEST(OfflineTest, RowsWaitForADirectoryThatCanBeWritten) {

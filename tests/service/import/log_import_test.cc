@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <memory>
 #include <string>
@@ -398,6 +399,46 @@ TEST_F(LogImportTest, StagesArtifacts) {
   EXPECT_EQ(testing::FileContent(dir_.path() + "/content/" +
                                  object["entries"][0]["file"].get<std::string>()),
             "12345");
+}
+
+// More than 100,000 files are listed beside the log.
+TEST_F(LogImportTest, ReadsListOfFiles) {
+  LogBuilder log(dir_.path(), "offline-run-a", "a");
+  log.File("data.bin", "12345");
+  const std::string list = dir_.File("list.jl.gz");
+  const auto write = [&list](const std::string& text) {
+    gzFile file = gzopen(list.c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+  };
+  write(R"({"path": "a", "size": 5, "local_path": ")" + log.dir() + "/files/data.bin\"}\n" +
+        R"({"path": "b", "ref": "http://x/y"})" + "\n");
+  wandb_internal::Record record;
+  record.mutable_artifact()->set_name("data");
+  record.mutable_artifact()->mutable_manifest()->set_manifest_file_path(list);
+  log.Run().Add(record);
+  const std::unique_ptr<LogImport> import = Open(log);
+  Begin(import.get());
+  Read(import.get());
+  EXPECT_THAT(import->findings().absent, IsEmpty());
+  const std::vector<model::StoredItem> items = Items();
+  ASSERT_THAT(items, SizeIs(1));
+  const model::Json& entries = items[0].item.object["entries"];
+  EXPECT_EQ(entries[0]["path"], "a");
+  EXPECT_EQ(entries[0]["bytes"], 5);
+  EXPECT_EQ(entries[1]["ref"], "http://x/y");
+
+  write(R"({"path": "a")");
+  log.Add(record);
+  Read(import.get());
+  std::filesystem::resize_file(list, 20);
+  log.Add(record);
+  Read(import.get());
+  std::filesystem::remove(list);
+  log.Add(record);
+  Read(import.get());
+  EXPECT_THAT(import->findings().absent,
+              ElementsAre(HasSubstr("damaged"), HasSubstr("damaged"), HasSubstr("cannot read")));
 }
 
 TEST_F(LogImportTest, NamesRecordsThatAreLeftOut) {
