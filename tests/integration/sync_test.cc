@@ -68,11 +68,14 @@ class SyncTest : public ::testing::Test {
     return Sync({"--address", node_.address()}, std::move(args));
   }
 
-  void ExpectEveryRowOnce(const std::string& job) const {
+  // `may_repeat`: rows may have been sent again to the same lines.
+  void ExpectEveryRowOnce(const std::string& job, bool may_repeat = false) const {
     EXPECT_THAT(wandb_->errors(), IsEmpty());
     const FakeWandb::Run run = wandb_->run(job);
     EXPECT_TRUE(run.complete);
-    EXPECT_EQ(run.repeated_lines, 0u);
+    if (!may_repeat) {
+      EXPECT_EQ(run.repeated_lines, 0u);
+    }
     ASSERT_THAT(run.history, SizeIs(kSyncRows));
     for (int step = 0; step < kSyncRows; ++step) {
       const nlohmann::json row = ParseExtendedJson(run.history[step]);
@@ -123,6 +126,51 @@ TEST_F(SyncTest, ReportsOutageAndNextSyncResumes) {
   const Finished up = Sync({});  // the run has its destination now
   EXPECT_EQ(up.code, 0) << up.output;
   ExpectEveryRowOnce("job");
+}
+
+// As on a login node, after a job without a network.
+class CopiedStoreTest : public SyncTest {
+ protected:
+  void SetUp() override {
+    const int port = wandb_->port();
+    auto environment = WandbAt(wandb_->url());
+    wandb_.reset();
+    node_.Start();
+    ChildProcess rank =
+        node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows)}, environment);
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    EXPECT_EQ(node_.Terminate(), 0);
+    std::filesystem::copy(node_.state_dir(), copy_, std::filesystem::copy_options::recursive);
+    wandb_ = std::make_unique<FakeWandb>(port);
+  }
+
+  void StartWithKey() { node_.StartWith({{"WANDB_API_KEY", std::string(40, 'k')}}); }
+  Finished SyncCopy() const { return Sync({"--state-dir", copy_}, {}); }
+  bool DaemonHasDelivered() const {
+    const auto deliveries = node_.Reader()->Deliveries(node_.GetRun("job").id);
+    return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
+  }
+
+  TempDir dir_;
+  const std::string copy_ = dir_.File("copy");
+};
+
+TEST_F(CopiedStoreTest, DeliversEachRowOnce) {
+  const Finished sync = SyncCopy();
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  ExpectEveryRowOnce("job");
+  StartWithKey();
+  EXPECT_TRUE(WaitFor([&] { return DaemonHasDelivered(); }));
+  ExpectEveryRowOnce("job", /*may_repeat=*/true);
+}
+
+TEST_F(CopiedStoreTest, DaemonOfOriginalDeliversAtTheSameTime) {
+  StartWithKey();
+  const Finished sync = SyncCopy();
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_TRUE(WaitFor([&] { return DaemonHasDelivered(); }));
+  ExpectEveryRowOnce("job", /*may_repeat=*/true);
 }
 
 // Like the epilog of Slurm, which must not wait for another job of the user.

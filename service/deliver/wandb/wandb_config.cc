@@ -186,7 +186,9 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     cursor_.project = std::move(upserted->project);
     cursor_.run_id = std::move(upserted->run_id);
     cursor_.display_name = std::move(upserted->display_name);
-    cursor_.base_offset = upserted->history_lines;
+    // If a copy of this store has sent rows, the server is asked again for which lines are ours.
+    cursor_.base_offset = found_ > 0 ? 0 : upserted->history_lines;
+    if (found_ > 0) known_at_ = absl::InfinitePast();
   }
   if (!upserted_config_.empty()) server_run_.config = ParseServerJson(upserted_config_);
   upserted_config_.clear();

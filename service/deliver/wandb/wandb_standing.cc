@@ -119,10 +119,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   } else if (const absl::optional<BranchPoint> fork = Fork();
              fork && !cursor_.created() && standing_->lines == 0) {
     BeginAfter(fork->step);
-  } else if (more && cursor_.created() && run_.rows > first) {
+  } else if (more && run_.rows > first) {
     if (history_.next() < first) return Scan(reader);
     // Includes rows that were not cut yet: this store may be an older copy of the store that sent
-    // them.
+    // them, also from before the run was created.
     if (cursor_.cut_rows == 0) {
       RETURN_IF_ERROR(DefineMetrics(reader, cursor_.cut_updates));
       RETURN_IF_ERROR(Cut(reader).status());
@@ -189,14 +189,16 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
     return absl::InternalError(absl::StrCat("the line of row ", row, " is not a JSON object"));
   }
   const int64_t step = lines_.steps[row - lines_.first];
-  const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kGraphql,
-                                                   HistoryBody({.entity = cursor_.entity,
-                                                                .project = cursor_.project,
-                                                                .run_id = cursor_.run_id,
-                                                                .min_step = step,
-                                                                .max_step = step + 1,
-                                                                .max_lines = kLinesOfAStep}),
-                                                   kMaxSummaryAnswer);
+  const bool created = cursor_.created();
+  const absl::StatusOr<HttpResponse> answer =
+      Post(Endpoint::kGraphql,
+           HistoryBody({.entity = created ? cursor_.entity : run_.settings.entity,
+                        .project = created ? cursor_.project : run_.project,
+                        .run_id = created ? cursor_.run_id : run_.run_id,
+                        .min_step = step,
+                        .max_step = step + 1,
+                        .max_lines = kLinesOfAStep}),
+           kMaxSummaryAnswer);
   const Outcome outcome = Classify(answer);
   const absl::StatusOr<HistoryPage> page = outcome == Outcome::kAccepted
                                                ? ParseHistory(answer->body)
