@@ -185,7 +185,6 @@ class Referee:
         return {key: str(value) for key, value in environment.items() if value != ""}
 
     def run_ranklog(self, name, process, phase):
-        scenario = self.scenarios[name]
         settings = process.settings
         calls = ([{"config": settings["config"]}] if "config" in settings else []) + self.calls(RANKLOG, name, process)
         file = self.home / f"{name}.{phase}.{process.rank}.json"

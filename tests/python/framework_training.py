@@ -11,7 +11,7 @@ import torch
 if torch.__version__.startswith("1.13"):
     # Debian's torch cannot import its sharded tensors under Python 3.11. Lightning only registers these.
     sharded = types.ModuleType("torch.distributed._shard.sharded_tensor")
-    sharded.state_dict_hook = sharded.pre_load_state_dict_hook = lambda *args: None
+    sharded.state_dict_hook = sharded.pre_load_state_dict_hook = print  # not called
     sys.modules["torch.distributed._shard"] = types.ModuleType("torch.distributed._shard")
     sys.modules[sharded.__name__] = sharded
 
@@ -25,7 +25,7 @@ class Regression(torch.utils.data.Dataset):
         return x, 2 * x + 1
 
 
-def train_with_lightning(folder, devices, package):
+def train_with_lightning(folder, package, devices=1, early=True):
     if package == "lightning":
         import lightning.pytorch as pl
     else:
@@ -55,7 +55,8 @@ def train_with_lightning(folder, devices, package):
             return torch.optim.SGD(self.parameters(), lr=self.hparams.lr)
 
     logger = RanklogLogger(project="frameworks", name="line", save_dir=folder, log_model=True)
-    logger.experiment.config.update({"early": True})
+    if early:
+        logger.experiment.config.update({"early": True})
     data = torch.utils.data.DataLoader(Regression(), batch_size=4)
     trainer = pl.Trainer(
         max_epochs=2,
@@ -130,4 +131,4 @@ if __name__ == "__main__":
     elif framework == "transformers":
         train_with_transformers(folder)
     else:
-        train_with_lightning(folder, int(sys.argv[3]) if len(sys.argv) > 3 else 1, framework)
+        train_with_lightning(folder, framework, devices=int((sys.argv[3:4] or ["1"])[0]), early="late" not in sys.argv)

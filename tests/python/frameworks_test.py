@@ -15,14 +15,14 @@ def setUpModule():
 
 
 class FrameworksTest(torchrun.TorchrunTest):
-    def train(self, framework, *arguments, ranks=0):
-        """Trains with `ranks` that torchrun starts; 0: alone. Returns the run."""
-        program = self.torchrun(ranks) if ranks else [sys.executable]
+    def train(self, framework, *arguments, ranks=1, launched=False):
+        """Trains with `ranks`, which torchrun starts if `launched`. Returns the run."""
+        program = self.torchrun(ranks) if launched else [sys.executable]
         folder = self.dir / self.id()
         self.run_to_end(*program, torchrun.HERE / "framework_training.py", framework, folder, *arguments)
         (run,) = self.new_runs()
         self.assertEqual((run["state"], run["project"]), ("finished", "frameworks"))
-        self.check_nothing_lost(run, max(ranks, 1, *map(int, arguments)))
+        self.check_nothing_lost(run, ranks)
         return run
 
     def show(self, run):
@@ -39,25 +39,31 @@ class FrameworksTest(torchrun.TorchrunTest):
         self.assertEqual([row["_step"] for row in rows if "val/loss" in row], [steps // 2 - 1, steps - 1])
         self.assertEqual((rows[-1]["test/loss"], rows[-1]["step"]), (0.5, 1))
         shown = self.show(run)
-        self.assertEqual((shown["config"]["lr"], shown["config"]["early"], shown["name"]), (0.1, True, "line"))
+        self.assertEqual((shown["config"]["lr"], shown["name"]), (0.1, "line"))
         self.assertEqual([item["name"] for item in self.models(run)], [f"model-{run['run_id']}"])
         if ranks == 2:
             self.assertEqual([(row["rank_min/rank_is"], row["rank_max/rank_is"]) for row in rows], [(0, 1)] * steps)
+        return shown["config"]
 
     def test_lightning(self):
-        self.check_lightning(self.train("lightning"), 1)
+        self.assertTrue(self.check_lightning(self.train("lightning"), 1)["early"])
 
     def test_pytorch_lightning(self):
         self.check_lightning(self.train("pytorch_lightning"), 1)
 
     def test_ranks_that_lightning_starts(self):
-        self.check_lightning(self.train("lightning", "2"), 2)
+        config = self.check_lightning(self.train("lightning", "2", "late", ranks=2), 2)
+        self.assertEqual((config["world_size"], config.get("early")), (2, None))
+
+    def test_run_that_is_used_before_lightning_starts_the_ranks(self):
+        self.assertTrue(self.check_lightning(self.train("lightning", "2", ranks=2), 2)["early"])
 
     def test_lightning_under_torchrun(self):
-        self.check_lightning(self.train("lightning", "2", ranks=2), 2)
+        config = self.check_lightning(self.train("lightning", "2", ranks=2, launched=True), 2)
+        self.assertEqual(config["world_size"], 2)
 
     def test_accelerate(self):
-        run = self.train("accelerate", ranks=2)
+        run = self.train("accelerate", ranks=2, launched=True)
         rows = self.rows(run["run_id"])
         self.assertEqual([row["_step"] for row in rows], list(range(4)))
         self.assertEqual([(row["rank_is"], row["rank_max/rank_is"]) for row in rows], [(0, 1)] * 4)
@@ -65,7 +71,7 @@ class FrameworksTest(torchrun.TorchrunTest):
         self.assertEqual(self.show(run)["config"]["lr"], 0.1)
 
     def test_transformers(self):
-        run = self.train("transformers", ranks=2)
+        run = self.train("transformers", ranks=2, launched=True)
         rows = self.rows(run["run_id"])
         self.assertEqual([row["_step"] for row in rows], [1, 2, 3, 4])
         self.assertTrue(all(row["train/loss"] > 0 and row["train/global_step"] == row["_step"] for row in rows))

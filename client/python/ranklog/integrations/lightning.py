@@ -8,12 +8,15 @@ decision.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import pathlib
 import secrets
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import torch.distributed
 
@@ -21,13 +24,13 @@ import ranklog
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers.logger import Logger
-elif "pytorch_lightning" in sys.modules and "lightning" not in sys.modules:
-    from pytorch_lightning.loggers.logger import Logger
+    from lightning.pytorch.utilities import rank_zero_only
+elif "lightning" in sys.modules or ("pytorch_lightning" not in sys.modules and importlib.util.find_spec("lightning")):
+    from lightning.pytorch.loggers.logger import Logger
+    from lightning.pytorch.utilities import rank_zero_only
 else:
-    try:
-        from lightning.pytorch.loggers.logger import Logger
-    except ModuleNotFoundError:
-        from pytorch_lightning.loggers.logger import Logger
+    from pytorch_lightning.loggers.logger import Logger
+    from pytorch_lightning.utilities import rank_zero_only
 
 # By these variables libranklog finds rank and run id. Without them, Lightning starts the ranks, or there is only one.
 _LAUNCHERS = ("RANK", "RANKLOG_RANK", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -56,16 +59,29 @@ def _agreed_id() -> Optional[str]:
     return ids[_loggers - 1]
 
 
-def _tell_rank() -> None:
-    """Lightning gives the ranks that it starts no RANK."""
+@contextlib.contextmanager
+def _rank_of_lightning() -> Iterator[None]:
+    """Lightning gives the ranks that it starts no RANK, and none of them has a launcher in common with rank 0. The library
+    takes ranks with RANK and WORLD_SIZE alone for ranks of one job. Lightning and torch should not see these variables."""
+    local_rank, world_size = os.environ.get("LOCAL_RANK"), os.environ.get("WORLD_SIZE")
     if _launched():
-        return
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        os.environ["RANKLOG_RANK"] = str(torch.distributed.get_rank())
-        os.environ["RANKLOG_WORLD_SIZE"] = str(torch.distributed.get_world_size())
-    elif "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ and os.environ.get("NODE_RANK", "0") == "0":
-        os.environ["RANKLOG_RANK"] = os.environ["LOCAL_RANK"]
-        os.environ["RANKLOG_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
+        own = {}
+    elif torch.distributed.is_available() and torch.distributed.is_initialized():
+        own = {"RANK": str(torch.distributed.get_rank()), "WORLD_SIZE": str(torch.distributed.get_world_size())}
+    elif local_rank and world_size and os.environ.get("NODE_RANK", "0") == "0":  # before the training
+        own = {"RANK": local_rank, "WORLD_SIZE": world_size}
+    else:
+        own = {}
+    former = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class RanklogLogger(Logger):
@@ -112,8 +128,8 @@ class RanklogLogger(Logger):
     def experiment(self) -> Any:
         """The run of this rank, on every rank."""
         if self._run is None:
-            _tell_rank()
-            self._run = ranklog.run or ranklog.init(**self._init)
+            with _rank_of_lightning():
+                self._run = ranklog.run or ranklog.init(**self._init)
             self._run.define_metric("trainer/global_step")
             self._run.define_metric("*", step_metric="trainer/global_step", step_sync=True)
         return self._run
@@ -156,8 +172,7 @@ class RanklogLogger(Logger):
             self._log_checkpoint(self._checkpoints.best_model_path)
 
     def _log_checkpoint(self, path: str) -> None:
-        rank = os.environ.get("RANK") or os.environ.get("RANKLOG_RANK") or os.environ.get("SLURM_PROCID") or "0"
-        if not path or path == self._logged_checkpoint or rank != "0":
+        if not path or path == self._logged_checkpoint or rank_zero_only.rank != 0:
             return
         self._logged_checkpoint = path
         score = self._checkpoints.current_score
