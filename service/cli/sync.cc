@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
+#include "ranklog/v1/base_url.h"
 #include "service/base/clock.h"
 #include "service/base/environment.h"
 #include "service/base/file_identity.h"
@@ -208,7 +209,7 @@ class Sync {
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     std::vector<std::string> local;
     for (const model::Run& run : runs) {
-      RETURN_IF_ERROR(GiveDirectory(run));
+      RETURN_IF_ERROR(GiveAddress(run));
       ASSIGN_OR_RETURN(const model::Run addressed, reader_->GetRun(run.id));
       RETURN_IF_ERROR(AddDestination(addressed));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
@@ -218,14 +219,20 @@ class Sync {
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
   }
 
-  // A run that was not logged for a destination of directories has no directory: it is written to
-  // the one that a rank would use.
-  absl::Status GiveDirectory(const model::Run& run) {
+  // A run that was not logged for a destination without a public server has no address of it: it gets
+  // the one that a rank would use here.
+  absl::Status GiveAddress(const model::Run& run) {
     const deliver::Destination* const to = deliver::FindDestination(flags_.to);
-    if (to == nullptr || !to->IsDirectory() || run.local_only) return absl::OkStatus();
-    if (!to->AddressOf(run.settings).empty()) return absl::OkStatus();
-    const std::string dir = EnvironmentVariable("WANDB_DIR");
-    return SetAddress({run}, *to, dir.empty() ? "." : dir);
+    if (to == nullptr || run.local_only || !to->AddressOf(run.settings).empty()) {
+      return absl::OkStatus();
+    }
+    if (to->IsDirectory()) {
+      const std::string dir = EnvironmentVariable("WANDB_DIR");
+      return SetAddress({run}, *to, dir.empty() ? "." : dir);
+    }
+    const std::string variable = to->VariableOf(to->words().url_setting);
+    const std::string url = v1::WithoutUser(EnvironmentVariable(variable.c_str()));
+    return url.empty() ? absl::OkStatus() : SetAddress({run}, *to, url);
   }
 
   absl::Status SetAddress(const std::vector<model::Run>& runs, const deliver::Destination& to,

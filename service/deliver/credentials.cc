@@ -194,6 +194,7 @@ absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Ac
     }
   }
   RETURN_IF_ERROR(unreadable);
+  if (destination.words().key_is_optional && refused.count(Credential()) == 0) return Credential();
   return absl::NotFoundError(absl::StrCat(
       kNoKey, url.netloc, ": ",
       job.empty() ? "" : "no rank of the job has sent one since the daemon started, ", variable,

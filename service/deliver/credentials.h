@@ -87,7 +87,8 @@ class CredentialStore {
   // that of the ranks, the environment, netrc, our files, passed files. In a file, an entry for the
   // account's project counts before one for the whole server (NetrcEntryOf). Reads the files on each
   // call, so that a corrected key counts at once. `job` is empty in a command, to which no rank
-  // sends a key. An empty credential for a destination that needs none.
+  // sends a key. An empty credential for a destination that needs none, and for one whose key is
+  // optional if none is found and the empty one was not refused.
   //   kNotFound          none; the message lists the places that were searched
   //   kPermissionDenied  none, and a file was refused: other users may read or write it, or it
   //                      belongs to another user

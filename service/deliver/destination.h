@@ -55,6 +55,9 @@ class Destination {
     // it needs no credential.
     std::string key_variable;
     std::string user_variable;
+    // Its server may need no credential: if none is found, requests are sent without one. A run that
+    // names no destination goes there if it has the server's URL.
+    bool key_is_optional = false;
     // Further variables that a job sends. Those of the daemon do not count for the runs of a job.
     std::vector<std::string> other_variables{};
     // What to check if the server does not know the place of a run.
@@ -98,7 +101,8 @@ class Destination {
   virtual absl::Status CheckCredential(const Credential& credential) const;
   // The credential in these variables, without surrounding white space; its secret is empty if
   // there is none.
-  Credential CredentialIn(const std::function<std::string(const std::string&)>& variable) const;
+  virtual Credential CredentialIn(
+      const std::function<std::string(const std::string&)>& variable) const;
   // Adds the credential to a request: by basic authentication, or as a bearer token if it has no
   // user.
   virtual void Authorize(const Credential& credential, HttpRequest* request) const;
@@ -106,8 +110,8 @@ class Destination {
   virtual Credential CredentialOfLogin(const NetrcEntry& entry) const {
     return {.user = entry.login, .secret = entry.password};
   }
-  // The reverse of CredentialIn().
-  std::map<std::string, std::string> VariablesOf(const Credential& credential) const;
+  // The reverse of CredentialIn(). Names every variable of a credential.
+  virtual std::map<std::string, std::string> VariablesOf(const Credential& credential) const;
 
   // The command that stores a credential for the server: "`ranklog login --base-url URL`".
   std::string LoginCommand(absl::string_view server) const;

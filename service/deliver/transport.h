@@ -43,6 +43,7 @@ struct HttpRequest {
   // Environment of the job, by name: http_proxy and similar, CURL_CA_BUNDLE and similar,
   // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
+  bool insecure_tls = false;  // accept any certificate of the server
   // For the whole exchange. With `file`: for a time in which nothing moves; noticed up to 7 s late.
   absl::Duration timeout = absl::Seconds(30);
   // Limit for the body of the answer; deliveries need less than a tenth.

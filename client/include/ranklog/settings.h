@@ -83,13 +83,14 @@ struct Settings {
   std::vector<std::string> rank_statistics;
 
   // ---- Where it goes ----
-  // RANKLOG_DESTINATIONS: wandb, offline, local; empty: wandb if there are credentials, else local.
+  // RANKLOG_DESTINATIONS: wandb, mlflow, offline, local; empty: wandb if there are credentials, else
+  // mlflow if MLFLOW_TRACKING_URI is set, else local.
   // WANDB_MODE=offline: offline; disabled: see `disabled`. The daemon knows the trackers; it reports
   // a name that it does not know
   std::vector<std::string> destinations;
   // The settings of destinations, such as destination_settings["wandb"]["base_url"]. The daemon
   // checks them and reports unknown ones. FromEnvironment() adds variables of the destinations in
-  // RANKLOG_DESTINATIONS and of wandb, such as destination_settings["wandb"]["WANDB_BASE_URL"];
+  // RANKLOG_DESTINATIONS, of wandb and of mlflow, such as destination_settings["wandb"]["WANDB_BASE_URL"];
   // Init() those of others that `destinations` names; settings.md tells which. A setting of the
   // program counts first. One that is named like a secret, such as "api_key", is sent as a
   // credential

@@ -1,4 +1,5 @@
 #include "service/deliver/destination.h"
+#include "service/deliver/mlflow/mlflow_destination.h"
 #include "service/deliver/offline/offline_destination.h"
 #include "service/deliver/wandb/wandb_destination.h"
 
@@ -7,6 +8,7 @@ namespace ranklog::deliver {
 std::vector<std::unique_ptr<const Destination>> KnownDestinations() {
   std::vector<std::unique_ptr<const Destination>> destinations;
   destinations.push_back(std::make_unique<wandb::WandbDestination>());
+  destinations.push_back(std::make_unique<mlflow::MlflowDestination>());
   destinations.push_back(std::make_unique<offline::OfflineDestination>());
   return destinations;
 }

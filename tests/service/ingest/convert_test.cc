@@ -49,8 +49,9 @@ TEST(ConvertTest, UnknownDestinationIsMistakeAndRowsStay) {
   EXPECT_THAT(session.settings.destinations, ElementsAre("local"));
   EXPECT_THAT(
       session.mistakes,
-      ElementsAre("unknown destination \"pigeon\"; use wandb, offline or local; it is ignored",
-                  "so the rows stay on this node until `ranklog sync {run} --to wandb`"));
+      ElementsAre(
+          "unknown destination \"pigeon\"; use wandb, mlflow, offline or local; it is ignored",
+          "so the rows stay on this node until `ranklog sync {run} --to wandb`"));
   AddDestination(&hello, "wandb");
   AddDestination(&hello, "owl", /*chosen=*/false);
   ASSERT_OK_AND_ASSIGN(session, ToSession(hello));

@@ -17,6 +17,7 @@
 namespace ranklog::testing {
 
 inline constexpr int64_t kRunStartUs = 1'767'322'800'000'000;
+inline constexpr char kMlflowUrl[] = "http://127.0.0.1:5000";
 
 // The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step `first_step`
 // + i and loss i + 0.5. Its time is i ms after `start_us`.
@@ -29,6 +30,7 @@ class StoredRun {
     reader_ = storage::StoreReader::Open(dir_.path()).value();
     session_.stream = {"p", "r", 0, 1};
     session_.settings.destination_settings["wandb"]["base_url"] = base_url;
+    session_.settings.destination_settings["mlflow"]["tracking_uri"] = kMlflowUrl;
     session_.settings.destinations = {"wandb"};
     session_.settings.rank_statistics = {"none"};
     session_.settings.start_time_us = kRunStartUs;

@@ -1,0 +1,198 @@
+#include "service/deliver/mlflow/api.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/bounded_json.h"
+#include "service/deliver/json_writer.h"
+#include "service/deliver/retry.h"
+
+namespace ranklog::deliver::mlflow {
+namespace {
+
+constexpr int kAtMost = 1000;  // runs of a search
+
+// Null: absent.
+const ServerJson& Member(const ServerJson& json, const char* key) {
+  static const ServerJson& null = *new ServerJson();
+  if (!json.is_object()) return null;
+  const auto found = json.find(key);
+  return found == json.end() ? null : *found;
+}
+
+std::string Text(const ServerJson& json, const char* key) {
+  const ServerJson& member = Member(json, key);
+  return member.is_string() ? member.get<std::string>() : "";
+}
+
+int64_t Integer(const ServerJson& json, const char* key, int64_t absent) {
+  const ServerJson& member = Member(json, key);
+  return member.is_number_integer() ? member.get<int64_t>() : absent;
+}
+
+std::map<std::string, std::string> ToMap(const ServerJson& pairs) {
+  std::map<std::string, std::string> map;
+  if (!pairs.is_array()) return map;
+  for (const ServerJson& pair : pairs) map[Text(pair, "key")] = Text(pair, "value");
+  return map;
+}
+
+ServerRun ToRun(const ServerJson& json) {
+  const ServerJson& info = Member(json, "info");
+  const ServerJson& data = Member(json, "data");
+  ServerRun run = {.run_id = Text(info, "run_id"),
+                   .experiment_id = Text(info, "experiment_id"),
+                   .status = Text(info, "status"),
+                   .artifact_uri = Text(info, "artifact_uri"),
+                   .deleted = Text(info, "lifecycle_stage") == "deleted",
+                   .start_ms = Integer(info, "start_time", 0),
+                   .end_ms = Integer(info, "end_time", 0),
+                   .params = ToMap(Member(data, "params")),
+                   .tags = ToMap(Member(data, "tags"))};
+  const ServerJson& metrics = Member(data, "metrics");
+  for (const ServerJson& metric : metrics.is_array() ? metrics : ServerJson::array()) {
+    if (absl::StartsWith(Text(metric, "key"), "system/")) continue;
+    run.last_step = std::max(run.last_step, Integer(metric, "step", -1));
+  }
+  return run;
+}
+
+void AppendPairs(absl::string_view name, const Pairs& pairs, std::string* out) {
+  AppendString(name, out);
+  *out += ":[";
+  for (const auto& [key, value] : pairs) {
+    *out += out->back() == '[' ? "{\"key\":" : ",{\"key\":";
+    AppendString(key, out);
+    *out += ",\"value\":";
+    AppendString(value, out);
+    *out += '}';
+  }
+  *out += ']';
+}
+
+void AppendMember(absl::string_view name, absl::string_view value, std::string* out) {
+  *out += out->back() == '{' ? "" : ",";
+  AppendString(name, out);
+  *out += ':';
+  AppendString(value, out);
+}
+
+}  // namespace
+
+HttpRequest Get(absl::string_view server, absl::string_view path) {
+  HttpRequest request;
+  request.method = "GET";
+  request.url = absl::StrCat(server, "/api/2.0/mlflow/", path);
+  return request;
+}
+
+HttpRequest Post(absl::string_view server, absl::string_view path, std::string body) {
+  HttpRequest request;
+  request.url = absl::StrCat(server, "/api/2.0/mlflow/", path);
+  request.headers = {{"Content-Type", "application/json"}};
+  request.body = std::move(body);
+  return request;
+}
+
+std::string PairsBody(absl::string_view run_id, absl::string_view kind, const Pairs& pairs) {
+  std::string body = "{";
+  AppendPairs(kind, pairs, &body);
+  AppendMember("run_id", run_id, &body);
+  return body + "}";
+}
+
+std::string CreateRunBody(absl::string_view experiment_id, absl::string_view name,
+                          absl::string_view user, int64_t start_ms, const Pairs& tags) {
+  std::string body = "{\"start_time\":";
+  AppendInteger(start_ms, &body);
+  body += ',';
+  AppendPairs("tags", tags, &body);
+  if (!name.empty()) AppendMember("run_name", name, &body);
+  if (!user.empty()) AppendMember("user_id", user, &body);
+  AppendMember("experiment_id", experiment_id, &body);
+  return body + "}";
+}
+
+std::string UpdateRunBody(absl::string_view run_id, absl::string_view status, int64_t end_ms) {
+  std::string body = "{";
+  AppendMember("status", status, &body);
+  if (end_ms > 0) absl::StrAppend(&body, ",\"end_time\":", end_ms);
+  AppendMember("run_id", run_id, &body);
+  return body + "}";
+}
+
+std::string SearchBody(absl::string_view experiment_id, absl::string_view tag,
+                       absl::string_view value) {
+  std::string body = absl::StrCat("{\"max_results\":", kAtMost, ",\"experiment_ids\":[");
+  AppendString(experiment_id, &body);
+  body += "],\"order_by\":[\"attributes.start_time DESC\"]";
+  AppendMember("filter", absl::StrCat("tags.`", tag, "` = '", value, "'"), &body);
+  return body + "}";
+}
+
+std::string ErrorCode(const HttpResponse& answer) {
+  return Text(ParseBoundedJson(answer.body, kMaxAnswerValues), "error_code");
+}
+
+bool IsError(const absl::StatusOr<HttpResponse>& answer, absl::string_view code) {
+  return answer.ok() && answer->code >= 400 && absl::string_view(ErrorCode(*answer)) == code;
+}
+
+bool IsDuplicate(const absl::StatusOr<HttpResponse>& answer) {
+  if (!IsError(answer, "BAD_REQUEST")) return false;
+  const std::string body = absl::AsciiStrToLower(answer->body);
+  return absl::StrContains(body, "unique") || absl::StrContains(body, "duplicate");
+}
+
+absl::StatusOr<ServerJson> ParseObject(const HttpResponse& answer) {
+  ServerJson json = ParseBoundedJson(answer.body, kMaxDocumentValues);
+  if (json.is_object()) return json;
+  return absl::UnavailableError(
+      absl::StrCat("not the answer of an MLflow server: ", Excerpt(answer.body)));
+}
+
+absl::StatusOr<Experiment> ParseExperiment(const HttpResponse& answer) {
+  ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
+  // The answer to a creation has only the id.
+  const ServerJson& experiment = json.contains("experiment") ? json["experiment"] : json;
+  Experiment found = {.id = Text(experiment, "experiment_id"),
+                      .deleted = Text(experiment, "lifecycle_stage") == "deleted"};
+  if (!found.id.empty()) return found;
+  return absl::UnavailableError(
+      absl::StrCat("the answer has no experiment_id: ", Excerpt(answer.body)));
+}
+
+absl::StatusOr<ServerRun> ParseRun(const HttpResponse& answer) {
+  ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
+  ServerRun run = ToRun(Member(json, "run"));
+  if (!run.run_id.empty()) return run;
+  return absl::UnavailableError(absl::StrCat("the answer has no run: ", Excerpt(answer.body)));
+}
+
+absl::StatusOr<std::vector<ServerRun>> ParseRuns(const HttpResponse& answer) {
+  ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
+  std::vector<ServerRun> runs;
+  const ServerJson& list = Member(json, "runs");
+  for (const ServerJson& run : list.is_array() ? list : ServerJson::array())
+    runs.push_back(ToRun(run));
+  return runs;
+}
+
+absl::string_view StatusOf(model::RunState state) {
+  switch (state) {
+    case model::RunState::kRunning:
+      return "RUNNING";
+    case model::RunState::kFinished:
+      return "FINISHED";
+    case model::RunState::kFailed:
+      return "FAILED";
+    case model::RunState::kCrashed:
+      return "KILLED";
+  }
+  return "FAILED";
+}
+
+}  // namespace ranklog::deliver::mlflow

@@ -1,0 +1,66 @@
+#include "service/deliver/mlflow/mlflow_delivery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service/base/status_macros.h"
+#include "service/deliver/mlflow/mlflow_destination.h"
+
+namespace ranklog::deliver::mlflow {
+
+MlflowDelivery::MlflowDelivery(const Destination& destination, model::Run run,
+                               model::Delivery delivery, const DeliveryParts& parts,
+                               Options options)
+    : TrackerDelivery(destination, std::move(run), std::move(delivery), parts, options.backoff),
+      cursor_(CursorFrom(delivery_.cursor)),
+      options_(std::move(options)),
+      content_dir_(parts.content_dir) {
+  // The daemon before this one may have sent the next request.
+  if (cursor_.created()) unsure_until_ = kMaxMetrics;
+}
+
+std::string MlflowDelivery::PageUrl() const {
+  return PageOf(server(), cursor_.experiment_id, cursor_.run_id);
+}
+
+absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader, absl::Time now,
+                                                   bool draining) {
+  if (!cursor_.created()) return Begin(reader, now);
+  if (!points_) points_.emplace(run_.settings.imported, cursor_.replays_through);
+  if (check_run_) return CheckRun(now);
+  if (gone_) return OnRunGone(now);
+  if (!ended()) {
+    if (const Wait wait = SetStatus(StatusOf(run_.state), 0, now)) return *wait;
+  }
+  if (now >= next_description_ || ended() || draining) {
+    RETURN_IF_ERROR(ReadDescription(reader));
+    next_description_ = now + options_.describe_interval;
+  }
+  if (const Wait wait = SendDescription(now)) return *wait;
+  ASSIGN_OR_RETURN(const Wait rows, SendRows(reader, now, draining));
+  if (rows) return *rows;
+  ASSIGN_OR_RETURN(const Wait samples, SendSamples(reader, now, draining));
+  if (samples) return *samples;
+  if (const Wait wait = SendContent(now)) return *wait;
+  SettleItems();
+  if (ended()) return End(reader, now);
+  console_done_ = summary_done_ = parent_ended_ = false;
+  return options_.poll_interval;
+}
+
+absl::StatusOr<HttpResponse> MlflowDelivery::SendRequest(HttpRequest request, bool points) {
+  request.timeout = points ? options_.points_timeout : options_.timeout;
+  request.insecure_tls = IsInsecure(run_.settings);
+  request.max_answer = 64 << 20;
+  return Send(std::move(request), /*limited=*/points);
+}
+
+absl::Duration MlflowDelivery::NotAccepted(absl::string_view what,
+                                           const absl::StatusOr<HttpResponse>& answer,
+                                           absl::Time now) {
+  const Outcome outcome = Classify(answer);
+  const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
+  return Failed(refused ? Outcome::kBlocked : outcome, what, answer, now);
+}
+
+}  // namespace ranklog::deliver::mlflow

@@ -1,0 +1,128 @@
+// The part of MlflowDelivery that follows the last row: summary, console, status, and the parent's
+// end.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/mlflow/mlflow_delivery.h"
+#include "service/deliver/mlflow/names.h"
+
+namespace ranklog::deliver::mlflow {
+namespace {
+
+constexpr size_t kScanBytes = 4 << 20;
+
+int Severity(absl::string_view status) {
+  return status == "FAILED" ? 2 : status == "KILLED" ? 1 : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> MlflowDelivery::End(storage::StoreReader& reader, absl::Time now) {
+  ASSIGN_OR_RETURN(const Wait summary, SendSummary(reader, now));
+  if (summary) return *summary;
+  if (const Wait wait = SendDescription(now)) return *wait;  // tags of the summary
+  ASSIGN_OR_RETURN(const Wait console, SendConsole(reader, now));
+  if (console) return *console;
+  if (const Wait wait = SetStatus(StatusOf(run_.state), ToMs(run_.ended_us), now)) return *wait;
+  if (const Wait wait = EndParent(now)) return *wait;
+  delivery_.delivered_items = std::max(delivery_.delivered_items, items_);
+  delivery_.complete = true;
+  delivery_.last_error.clear();
+  return absl::InfiniteDuration();
+}
+
+// A metric has its latest value by itself. What the summary has beyond that becomes further metrics,
+// at the last step: KEY.min and so on, and numbers that ranks set. Other values become tags.
+absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreReader& reader,
+                                                                 absl::Time now) {
+  if (summary_done_) return absl::nullopt;
+  if (!summary_) {
+    ASSIGN_OR_RETURN(const std::vector<model::StoredItem> items, reader.Items(run_.id, 0));
+    summary_.emplace(items, streams_);
+    if (summary_->IsPlain()) {
+      summary_done_ = true;
+      summary_.reset();
+      return absl::nullopt;
+    }
+  }
+  if (summary_->next_row < run_.rows) {
+    ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                     reader.RunBatches(run_.id, summary_->next_row, kScanBytes));
+    if (batches.empty()) return absl::DataLossError("rows of the run are not in the store");
+    for (const storage::StoredBatch& stored : batches) {
+      RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+      summary_->Add(stored.batch, shapes_, run_.rows);
+    }
+    return absl::ZeroDuration();
+  }
+  Slice slice;
+  Pairs tags;
+  summary_->Finish(shapes_, run_.ended_us, &slice, &tags);
+  for (std::string* part : {&slice.finite, &slice.nan}) {
+    if (part->empty() || summary_->sent.count(*part) > 0) continue;
+    const absl::StatusOr<HttpResponse> answer =
+        SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, *part)), true);
+    const Outcome outcome = Classify(answer);
+    if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+      if (!run_checked_) {
+        check_run_ = true;
+        return absl::ZeroDuration();
+      }
+      AddDeadLetter(0, absl::StrCat("summary: ", Explain(answer)), *part);
+    } else if (outcome != Outcome::kAccepted) {
+      return NotAccepted("send the summary", answer, now);
+    } else {
+      OnSuccess();
+    }
+    summary_->sent.insert(*part);
+    return absl::ZeroDuration();
+  }
+  AddTags(tags);
+  summary_.reset();
+  summary_done_ = true;
+  return absl::nullopt;
+}
+
+// The last child ends the parent. Two that end at the same time do it both, with the same values.
+MlflowDelivery::Wait MlflowDelivery::EndParent(absl::Time now) {
+  if (parent_ended_ || !HasParent() || !Setting("run_id").empty()) return absl::nullopt;
+  if (!parent_end_) {
+    const absl::StatusOr<HttpResponse> answer = SendRequest(Post(
+        server(), "runs/search", SearchBody(cursor_.experiment_id, kParentTag, cursor_.parent_id)));
+    if (Classify(answer) != Outcome::kAccepted) {
+      return NotAccepted("look for the other ranks' runs", answer, now);
+    }
+    const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
+    if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
+    OnSuccess();
+    ServerRun end;
+    end.status = "FINISHED";
+    for (const ServerRun& run : *runs) {
+      if (run.status == "RUNNING") {
+        parent_ended_ = true;  // another one ends it
+        return absl::nullopt;
+      }
+      if (Severity(run.status) > Severity(end.status)) end.status = run.status;
+      end.end_ms = std::max(end.end_ms, run.end_ms);
+    }
+    parent_end_ = std::move(end);
+    return absl::ZeroDuration();
+  }
+  const absl::StatusOr<HttpResponse> answer =
+      SendRequest(Post(server(), "runs/update",
+                       UpdateRunBody(cursor_.parent_id, parent_end_->status, parent_end_->end_ms)));
+  const Outcome outcome = Classify(answer);
+  if (outcome != Outcome::kAccepted && outcome != Outcome::kRefused) {
+    return NotAccepted("end the parent", answer, now);
+  }
+  parent_end_.reset();
+  parent_ended_ = true;
+  OnSuccess();
+  return absl::ZeroDuration();
+}
+
+}  // namespace ranklog::deliver::mlflow

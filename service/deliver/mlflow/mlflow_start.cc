@@ -1,0 +1,249 @@
+// The part of MlflowDelivery that finds or makes the experiment, the parent and the run. A creation
+// is not idempotent, so each is searched for first, and again after a lost answer.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/json_writer.h"
+#include "service/deliver/mlflow/mlflow_delivery.h"
+#include "service/deliver/mlflow/names.h"
+#include "service/deliver/url.h"
+
+namespace ranklog::deliver::mlflow {
+namespace {
+
+constexpr char kNotFound[] = "RESOURCE_DOES_NOT_EXIST";
+constexpr char kExists[] = "RESOURCE_ALREADY_EXISTS";
+constexpr size_t kMaxRunName = 250;
+
+std::string Quoted(absl::string_view text) {
+  std::string quoted;
+  AppendString(text, &quoted);
+  return quoted;
+}
+
+bool MayContinue(const model::Run& run, const std::vector<model::Stream>& streams) {
+  const std::string& resume = run.settings.resume;
+  if (resume == "allow" || resume == "must" || resume == "auto") return true;
+  return std::any_of(streams.begin(), streams.end(), [](const model::Stream& stream) {
+    return stream.launch.requeue > 0 || stream.launch.restart > 0;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> MlflowDelivery::Begin(storage::StoreReader& reader, absl::Time now) {
+  ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
+  if (!streams_.empty()) {
+    const model::Stream& first = streams_.front();
+    job_id_ = first.job_id.empty() ? first.key.job_id : first.job_id;
+  }
+  if (cursor_.experiment_id.empty()) return FindExperiment(now);
+  if (HasParent() && cursor_.parent_id.empty()) return FindParent(now);
+  if (!made_parent_.empty() && made_parent_ != cursor_.parent_id) return RemoveMadeParent(now);
+  if (!parent_runs_) return ReopenParent(now);
+  if (!HasParent() && !Setting("run_id").empty()) return ReadGivenRun(now);
+  return searched_ ? CreateRun(now) : FindRun(now);
+}
+
+// Another daemon may make it at the same time; then it is found at the next try.
+absl::Duration MlflowDelivery::FindExperiment(absl::Time now) {
+  const std::string id = Setting("experiment_id");
+  std::string name = Setting("experiment_name");
+  if (name.empty()) name = run_.project;
+  const std::string query = id.empty()
+                                ? absl::StrCat("get-by-name?experiment_name=", PercentEncode(name))
+                                : absl::StrCat("get?experiment_id=", PercentEncode(id));
+  absl::StatusOr<HttpResponse> answer;
+  if (searched_) {
+    answer = SendRequest(
+        Post(server(), "experiments/create", absl::StrCat("{\"name\":", Quoted(name), "}")));
+    searched_ = false;
+    if (IsError(answer, kExists)) return absl::ZeroDuration();
+  } else {
+    answer = SendRequest(Get(server(), absl::StrCat("experiments/", query)));
+    if (id.empty() && IsError(answer, kNotFound)) {
+      searched_ = true;
+      return absl::ZeroDuration();
+    }
+  }
+  if (Classify(answer) != Outcome::kAccepted) {
+    return NotAccepted("find or create the experiment", answer, now);
+  }
+  const absl::StatusOr<Experiment> experiment = ParseExperiment(*answer);
+  if (!experiment.ok()) return BlockedByAnswer(experiment.status(), answer, now);
+  if (experiment->deleted) {
+    return Blocked(absl::StrCat("experiment ", id.empty() ? name : id, " is deleted", kToContinue,
+                                "restore it, or set MLFLOW_EXPERIMENT_NAME to another one"),
+                   now);
+  }
+  cursor_.experiment_id = experiment->id;
+  OnSuccess();
+  return absl::ZeroDuration();
+}
+
+// Of several that daemons made at the same time, all take the same one.
+absl::Duration MlflowDelivery::FindParent(absl::Time now) {
+  if (const std::string given = Setting("run_id"); !given.empty()) {
+    cursor_.parent_id = given;
+    return absl::ZeroDuration();
+  }
+  const std::string digest = JobDigest(run_, job_id_);
+  if (searched_) {
+    searched_ = false;
+    std::string name = Setting("run_name");
+    if (name.empty()) name = run_.settings.name.empty() ? job_id_ : run_.settings.name;
+    Pairs tags = {{kJobTag, digest},
+                  {"ranklog.run_id", job_id_},
+                  {"ranklog.project", run_.project},
+                  {"mlflow.source.name", run_.settings.program}};
+    const absl::StatusOr<HttpResponse> answer =
+        SendRequest(Post(server(), "runs/create",
+                         CreateRunBody(cursor_.experiment_id, FirstCharacters(name, kMaxRunName),
+                                       "", ToMs(run_.started_us), tags)));
+    if (Classify(answer) != Outcome::kAccepted)
+      return NotAccepted("create the parent", answer, now);
+    const absl::StatusOr<ServerRun> made = ParseRun(*answer);
+    if (!made.ok()) return BlockedByAnswer(made.status(), answer, now);
+    made_parent_ = made->run_id;
+    OnSuccess();
+    return absl::ZeroDuration();
+  }
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Post(server(), "runs/search", SearchBody(cursor_.experiment_id, kJobTag, digest)));
+  if (Classify(answer) != Outcome::kAccepted)
+    return NotAccepted("look for the parent", answer, now);
+  const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
+  if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
+  OnSuccess();
+  for (const ServerRun& run : *runs) {
+    if (cursor_.parent_id.empty() || run.run_id < cursor_.parent_id) {
+      cursor_.parent_id = run.run_id;
+      parent_runs_ = run.status == "RUNNING";
+    }
+  }
+  searched_ = cursor_.parent_id.empty();
+  return absl::ZeroDuration();
+}
+
+absl::Duration MlflowDelivery::RemoveMadeParent(absl::Time now) {
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Post(server(), "runs/delete", absl::StrCat("{\"run_id\":", Quoted(made_parent_), "}")));
+  if (Classify(answer) == Outcome::kLater) return NotAccepted("remove a run", answer, now);
+  made_parent_.clear();
+  return absl::ZeroDuration();
+}
+
+// All its earlier children have ended.
+absl::Duration MlflowDelivery::ReopenParent(absl::Time now) {
+  const absl::StatusOr<HttpResponse> answer =
+      SendRequest(Post(server(), "runs/update", UpdateRunBody(cursor_.parent_id, "RUNNING", 0)));
+  if (Classify(answer) != Outcome::kAccepted)
+    return NotAccepted("continue the parent", answer, now);
+  parent_runs_ = true;
+  OnSuccess();
+  return absl::ZeroDuration();
+}
+
+absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
+  const std::string id = Setting("run_id");
+  const absl::StatusOr<HttpResponse> answer =
+      SendRequest(Get(server(), absl::StrCat("runs/get?run_id=", PercentEncode(id))));
+  if (IsError(answer, kNotFound)) {
+    return Blocked(absl::StrCat("the server has no run '", id, "', which MLFLOW_RUN_ID names",
+                                kToContinue, "create that run"),
+                   now);
+  }
+  if (Classify(answer) != Outcome::kAccepted) return NotAccepted("read the run", answer, now);
+  const absl::StatusOr<ServerRun> found = ParseRun(*answer);
+  if (!found.ok()) return BlockedByAnswer(found.status(), answer, now);
+  OnSuccess();
+  return Join(*found, now);
+}
+
+absl::Duration MlflowDelivery::FindRun(absl::Time now) {
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Post(server(), "runs/search", SearchBody(cursor_.experiment_id, kRunTag, RunDigest(run_))));
+  if (Classify(answer) != Outcome::kAccepted) return NotAccepted("look for the run", answer, now);
+  const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
+  if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
+  OnSuccess();
+  for (const ServerRun& run : *runs) {
+    if (run.Tag(kDeliveryTag) != DeliveryDigest(run_)) continue;
+    Created(run);  // the answer to its creation was lost
+    return absl::ZeroDuration();
+  }
+  const bool resumes = MayContinue(run_, streams_);
+  if (!runs->empty() && resumes) return Join(runs->front(), now);
+  if (run_.must_be_there) {
+    return Blocked(absl::StrCat("resume=must, and the experiment has no run '", run_.run_id, "'",
+                                kToContinue, "start the job with RANKLOG_RESUME=allow"),
+                   now);
+  }
+  searched_ = true;
+  return absl::ZeroDuration();
+}
+
+absl::Duration MlflowDelivery::Join(const ServerRun& found, absl::Time now) {
+  if (found.deleted) {
+    return Blocked(
+        absl::StrCat("run ", found.run_id, " is deleted", kToContinue, "restore it at the server"),
+        now);
+  }
+  cursor_.joined = true;
+  cursor_.replays_through = found.last_step;
+  Created(found);
+  return absl::ZeroDuration();
+}
+
+absl::Duration MlflowDelivery::CreateRun(absl::Time now) {
+  searched_ = false;  // if the answer is lost
+  Pairs tags = {{kRunTag, RunDigest(run_)}, {kDeliveryTag, DeliveryDigest(run_)}};
+  if (HasParent()) tags.emplace_back(kParentTag, cursor_.parent_id);
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Post(server(), "runs/create",
+           CreateRunBody(cursor_.experiment_id, NameOfRun(), "", ToMs(run_.started_us), tags)));
+  if (Classify(answer) != Outcome::kAccepted) return NotAccepted("create the run", answer, now);
+  const absl::StatusOr<ServerRun> run = ParseRun(*answer);
+  if (!run.ok()) return BlockedByAnswer(run.status(), answer, now);
+  OnSuccess();
+  Created(*run);
+  return absl::ZeroDuration();
+}
+
+void MlflowDelivery::Created(const ServerRun& run) {
+  cursor_.run_id = run.run_id;
+  cursor_.experiment_id = run.experiment_id;
+  cursor_.artifact_uri = run.artifact_uri;
+  cursor_.status = run.status;
+  delivery_.last_error.clear();
+}
+
+std::string MlflowDelivery::NameOfRun() const {
+  std::string name = HasParent() ? "" : Setting("run_name");
+  if (name.empty()) name = run_.name.empty() ? run_.run_id : run_.name;
+  const absl::string_view kept = FirstCharacters(name, kMaxRunName);
+  return std::string(kept.data(), kept.size());
+}
+
+MlflowDelivery::Wait MlflowDelivery::SetStatus(absl::string_view status, int64_t end_ms,
+                                               absl::Time now) {
+  if (absl::string_view(cursor_.status) == status) return absl::nullopt;
+  const absl::StatusOr<HttpResponse> answer =
+      SendRequest(Post(server(), "runs/update", UpdateRunBody(cursor_.run_id, status, end_ms)));
+  if (Classify(answer) == Outcome::kRefused) {
+    check_run_ = true;
+    run_checked_ = false;
+    return absl::ZeroDuration();
+  }
+  if (Classify(answer) != Outcome::kAccepted) {
+    return NotAccepted("set the run's status", answer, now);
+  }
+  cursor_.status = std::string(status);
+  delivery_.last_error.clear();
+  OnSuccess();
+  return absl::ZeroDuration();
+}
+
+}  // namespace ranklog::deliver::mlflow

@@ -1,0 +1,127 @@
+"""What arrives at a real MLflow server.
+
+    mlflow_runs.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [SCENARIO...]
+"""
+
+import contextlib
+import pathlib
+import sys
+import tempfile
+
+import mlflow_site
+
+SCENARIOS = {}
+
+
+def scenario(function):
+    SCENARIOS[function.__name__] = function
+    return function
+
+
+def rows(count, first=0):
+    return [{"log": {"loss": 1 / (step + 1), "x[0]": step}, "step": step} for step in range(first, first + count)]
+
+
+def tags(run):
+    return {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])}
+
+
+def params(run):
+    return {param["key"]: param["value"] for param in run["data"].get("params", [])}
+
+
+def equal(found, expected, what):
+    if found != expected:
+        raise AssertionError(f"{what}: {found!r}, not {expected!r}")
+
+
+def contains(whole, part, what):
+    missing = {key: value for key, value in part.items() if whole.get(key) != value}
+    if missing:
+        raise AssertionError(f"{what}: {whole!r} lacks {missing!r}")
+
+
+@scenario
+def one_run(server, node):
+    """A run with everything: points, params, tags, summary, end. `verify` agrees."""
+    special = {"nan": "$nan", "up": "$inf", "down": "$-inf", "flag": True, "note": "text"}
+    calls = [{"config": {"lr": 0.1, "model": {"layers": 12}, "debug": False}}, *rows(1200), {"log": special, "step": 1200}]
+    calls += [{"define": {"name": "loss", "summary": ["min"]}}, {"summary": {"best": 0.25, "verdict": "good"}}, {"finish": 0}]
+    node.run_rank(calls, RANKLOG_RUN_ID="one", RANKLOG_PROJECT="p1", RANKLOG_NAME="first", RANKLOG_TAGS="a,b c", RANKLOG_NOTES="my notes")
+    node.await_delivery("one")
+    (run,) = server.runs("p1")
+    equal((run["info"]["run_name"], run["info"]["status"]), ("first", "FINISHED"), "run")
+    assert run["info"]["end_time"] >= run["info"]["start_time"] > 1.7e12, run["info"]
+    contains(params(run), {"lr": "0.1", "model.layers": "12", "debug": "False", "rank": "0"}, "params")
+    contains(tags(run), {"a": "true", "b c": "true", "mlflow.note.content": "my notes", "ranklog.run_id": "one", "ranklog.summary.verdict": "good"}, "tags")
+    points = server.history(run["info"]["run_id"], "loss")
+    equal([(step, value) for step, _, value in points], [(s, 1 / (s + 1)) for s in range(1200)], "loss")
+    equal(len(server.history(run["info"]["run_id"], "x_x005B_0_x005D_")), 1200, "points of x[0]")
+    latest = {metric["key"]: metric["value"] for metric in run["data"]["metrics"]}
+    contains(latest, {"best": 0.25, "loss.min": 1 / 1200, "nan": "NaN", "flag": 1.0, "up": sys.float_info.max, "down": -sys.float_info.max}, "latest")
+    report = node.ranklog("verify", "one")
+    assert "config 9 of 9 keys" in report or "config" in report, report
+    assert "key note" in node.ranklog("dead", "one"), "the text is not told"
+
+
+@scenario
+def children(server, node):
+    """The ranks of a job are children of one parent."""
+    for rank in (0, 1):
+        exit_code = 3 * rank
+        settings = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "RANKLOG_LOG_STRATEGY": "all"}
+        node.run_rank([*rows(5), {"finish": exit_code}], RANKLOG_RUN_ID="job", RANKLOG_PROJECT="p2", RANKLOG_NAME="gpt", **settings)
+    for rank in (0, 1):
+        node.await_delivery(f"job-{rank}")
+    runs = {run["info"]["run_name"]: run for run in server.runs("p2")}
+    equal(sorted(runs), ["gpt", "rank-0", "rank-1"], "runs")
+    parent = runs["gpt"]["info"]
+    equal({tags(runs[f"rank-{r}"])["mlflow.parentRunId"] for r in (0, 1)}, {parent["run_id"]}, "parents")
+    equal([runs[n]["info"]["status"] for n in ("rank-0", "rank-1", "gpt")], ["FINISHED", "FAILED", "FAILED"], "status")
+
+
+@scenario
+def given_run(server, node):
+    """MLFLOW_RUN_ID continues a run; its earlier points stay."""
+    experiment = server.ask("experiments/create", {"name": "mine"})["experiment_id"]
+    made = server.ask("runs/create", {"experiment_id": experiment, "run_name": "theirs", "start_time": 1})["run"]["info"]["run_id"]
+    server.ask("runs/log-metric", {"run_id": made, "key": "loss", "value": 9, "timestamp": 1, "step": 4})
+    server.ask("runs/log-parameter", {"run_id": made, "key": "lr", "value": "0.3"})
+    calls = [{"config": {"lr": 0.1}}, *rows(10), {"finish": 0}]
+    node.run_rank(calls, RANKLOG_RUN_ID="continued", RANKLOG_PROJECT="p3", MLFLOW_RUN_ID=made)
+    node.await_delivery("continued")
+    run = server.ask("runs/get", run_id=made)["run"]
+    equal([step for step, _, _ in server.history(made, "loss")], [4, 5, 6, 7, 8, 9], "steps")
+    equal((run["info"]["status"], params(run)["lr"], tags(run)["ranklog.config.lr"]), ("FINISHED", "0.3", "0.1"), "run")
+    node.ranklog("verify", "continued")
+
+
+@scenario
+def old_local_run(server, node):
+    """A run that stayed on the node is sent later."""
+    node.run_rank([*rows(20), {"finish": 0}], RANKLOG_RUN_ID="old", RANKLOG_PROJECT="p4", RANKLOG_DESTINATIONS="local")
+    node.stop()
+    try:
+        node.ranklog("sync", "old", "--to", "mlflow", MLFLOW_TRACKING_URI=server.url)
+        (run,) = server.runs("p4")
+        equal(len(server.history(run["info"]["run_id"], "loss")), 20, "points")
+        node.ranklog("verify", "old")
+    finally:
+        node.start()
+
+
+def main():
+    daemon, program, cli, *chosen = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+        server = mlflow_site.Server(pathlib.Path(home) / "server")
+        stack.callback(server.kill)
+        node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
+        stack.callback(lambda: node.process.kill())
+        node.variables = {"MLFLOW_TRACKING_URI": server.url}
+        for name in chosen or SCENARIOS:
+            SCENARIOS[name](server, node)
+            print(f"{name}: as expected", flush=True)
+
+
+if __name__ == "__main__":
+    main()
