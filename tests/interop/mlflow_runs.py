@@ -3,6 +3,7 @@
     mlflow_runs.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [SCENARIO...]
 """
 
+import base64
 import contextlib
 import pathlib
 import sys
@@ -94,6 +95,49 @@ def given_run(server, node):
     equal([step for step, _, _ in server.history(made, "loss")], [4, 5, 6, 7, 8, 9], "steps")
     equal((run["info"]["status"], params(run)["lr"], tags(run)["ranklog.config.lr"]), ("FINISHED", "0.3", "0.1"), "run")
     node.ranklog("verify", "continued")
+    names = [one["name"] for one in server.ask("experiments/search", {"max_results": 100})["experiments"]]
+    assert "p3" not in names, names
+
+
+@scenario
+def files(server, node):
+    """Artifacts, files, the console and system metrics."""
+    calls = [{"files": {"model.txt": "weights", "deep/er.txt": "more"}, "artifact": {"name": "gpt", "type": "model", "aliases": ["best"]}}]
+    calls += [{"files": {"notes.txt": "hello"}, "save": "notes.txt"}, *rows(3), {"pause": 1.5}, {"print": "printed"}, {"finish": 0}]
+    node.run_rank(calls, console=True, RANKLOG_RUN_ID="files", RANKLOG_PROJECT="p5", RANKLOG_SYSTEM_METRICS="1")
+    node.await_delivery("files")
+    (run,) = server.runs("p5")
+    root = run["info"]["artifact_uri"].removeprefix("mlflow-artifacts:/")
+    equal(server.file(f"{root}/artifacts/gpt/model.txt"), b"weights", "a file of the artifact")
+    equal(server.file(f"{root}/artifacts/gpt/deep/er.txt"), b"more", "a file of the artifact")
+    equal(server.file(f"{root}/notes.txt"), b"hello", "a file")
+    assert b"printed" in server.file(f"{root}/output.log"), "console"
+    assert '"best"' in tags(run)["ranklog.artifact.gpt"], tags(run)
+    cpu = server.history(run["info"]["run_id"], "system/node/cpu_utilization_percentage")
+    assert len(cpu) >= 2 and cpu[0][0] == 0, cpu
+
+
+@scenario
+def credentials(server, node):
+    """A server with basic authentication: without a credential the run waits, and `ranklog login` stores one."""
+    with contextlib.ExitStack() as stack:
+        strict = mlflow_site.Server(server.home / "strict", ["--app-name", "basic-auth"])
+        stack.callback(strict.kill)
+        account = base64.b64encode(f"admin:{mlflow_site.PASSWORD}".encode()).decode()
+        strict.headers = {"Authorization": f"Basic {account}"}
+        there = {"MLFLOW_TRACKING_URI": strict.url, "RANKLOG_PROJECT": "p6"}
+        node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="waits", **there)
+        error = mlflow_site.wait_for(lambda: (node.destination("waits") or {}).get("last_error"), "the refusal")
+        assert "401" in error and f"ranklog login mlflow --base-url {strict.url}" in error, error
+        own = {"MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": mlflow_site.PASSWORD}
+        node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="has", **there, **own)
+        node.await_delivery("has")
+        login = ("login", "mlflow", "--base-url", strict.url, "--user", "admin")
+        node.ranklog(*login, code=1, stdin="wrong")
+        node.ranklog(*login, stdin=mlflow_site.PASSWORD)
+        node.await_delivery("waits")
+        equal(len(strict.runs("p6")), 2, "runs")
+        node.ranklog("verify", "waits")
 
 
 @scenario

@@ -13,6 +13,7 @@ import urllib.parse
 import urllib.request
 
 TIMEOUT = 60
+PASSWORD = "a test of 2026"  # of the user admin
 
 
 def wait_for(condition, what, seconds=TIMEOUT):
@@ -43,11 +44,13 @@ class Server:
 
     def start(self):
         environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        # Basic authentication needs these.
+        environment |= {"MLFLOW_FLASK_SERVER_SECRET_KEY": "for a test", "MLFLOW_AUTH_ADMIN_PASSWORD": PASSWORD}
         program = pathlib.Path(sys.executable).with_name("mlflow")
         args = [program, "server", "--backend-store-uri", f"sqlite:///{self.home}/mlflow.db", "--workers", "1"]
         args += ["--artifacts-destination", f"{self.home}/files", "--host", "127.0.0.1", "--port", str(self.port), *self.options]
         with open(self.home / "log", "ab") as log:
-            self.process = subprocess.Popen(args, env=environment, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(args, env=environment, stdout=log, stderr=log, start_new_session=True, cwd=self.home)
         wait_for(self.is_up, "the server's start")
 
     def is_up(self):
@@ -139,19 +142,20 @@ class Node:
         self.process.send_signal(how)
         self.process.wait(TIMEOUT)
 
-    def rank(self, calls, **variables):
-        """Starts a rank that performs the calls of ranklog_scenarios.cc. `variables` are in capitals without RANKLOG_."""
+    def rank(self, calls, console=False, **variables):
+        """Starts a rank that performs the calls of ranklog_scenarios.cc."""
         file = self.home / f"calls-{time.monotonic_ns()}.json"
         file.write_text(json.dumps({"calls": calls}))
         environment = {**self.environment(), **{k: str(v) for k, v in variables.items()}}
-        return subprocess.Popen([self.program, file], env=environment, cwd=self.home, stdout=subprocess.DEVNULL)
+        through = [self.cli, "exec", "--"] if console else []
+        return subprocess.Popen([*through, self.program, file], env=environment, cwd=self.home, stdout=subprocess.DEVNULL)
 
-    def run_rank(self, calls, **variables):
-        assert self.rank(calls, **variables).wait(TIMEOUT) == 0
+    def run_rank(self, calls, console=False, **variables):
+        assert self.rank(calls, console, **variables).wait(TIMEOUT) == 0
 
-    def ranklog(self, *args, code=0, **variables):
+    def ranklog(self, *args, code=0, stdin=None, **variables):
         environment = {**self.environment(), **variables}
-        done = subprocess.run([self.cli, *args], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
+        done = subprocess.run([self.cli, *args], input=stdin, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
         assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 

@@ -98,13 +98,14 @@ Finding CheckServer(const Globals& globals, const deliver::Account& account,
                     const absl::StatusOr<deliver::Credential>& key) {
   const std::string& base_url = account.server;
   Finding finding{"tracker", {{"url", base_url}}, Printable(base_url), ""};
-  if (key.ok()) {
+  if (key.ok() && !key->secret.empty()) {
     finding.data["key"] = LastFour(key->secret);
     absl::StrAppend(&finding.text, ", key ", Printable(LastFour(key->secret)));
   } else {
     finding.data["key"] = nullptr;
     absl::StrAppend(&finding.text, ", no key in this shell");
-    if (!absl::IsNotFound(key.status())) finding.advice = std::string(key.status().message());
+    if (!key.ok() && !absl::IsNotFound(key.status()))
+      finding.advice = std::string(key.status().message());
   }
   const std::string proxy = ProxyFor(base_url);
   finding.data["proxy"] = proxy;
@@ -129,9 +130,10 @@ Finding CheckServer(const Globals& globals, const deliver::Account& account,
   absl::StrAppend(&finding.text, ", answers");
   if (!key.ok()) return finding;
   if (refused) {
-    finding.advice =
-        absl::StrCat("the server refused the key ", LastFour(key->secret), "; run ",
-                     Printable(account.destination.LoginCommand(base_url)), " with a valid key");
+    finding.advice = absl::StrCat(
+        key->secret.empty() ? "the server needs a key"
+                            : "the server refused the key " + LastFour(key->secret),
+        "; run ", Printable(account.destination.LoginCommand(base_url)), " with a valid key");
   } else if (!answer.ok()) {
     finding.advice = absl::StrCat("the server answered ", why);
   }

@@ -54,7 +54,7 @@ absl::Duration MlflowDelivery::Put(HttpRequest request, const std::string& path,
   request.method = "PUT";
   request.url = *url;
   request.headers = {{"Content-Type", "application/octet-stream"}};
-  const absl::StatusOr<HttpResponse> answer = SendRequest(std::move(request));
+  const absl::StatusOr<HttpResponse> answer = SendRequest(std::move(request), /*large=*/true);
   const Outcome outcome = Classify(answer);
   if (outcome == Outcome::kAccepted) {
     OnSuccess();
@@ -108,11 +108,9 @@ MlflowDelivery::Wait MlflowDelivery::SendContent(absl::Time now) {
     if (used.empty()) {
       for (const char* const large : {"entries", "name"}) about.erase(large);
     }
-    const std::string name = used.empty() ? Fact(object, "name") : used;
-    const absl::string_view kept = FirstCharacters(
-        NameOf(absl::StrCat(used.empty() ? "ranklog.artifact." : "ranklog.used.", name)),
-        kMaxNameCharacters);
-    AddTags({{std::string(kept.data(), kept.size()), ToJsonText(about)}});
+    const std::string tag = used.empty() ? absl::StrCat("ranklog.artifact.", Fact(object, "name"))
+                                         : absl::StrCat("ranklog.used.", used);
+    AddTags({{NameOf(tag), ToJsonText(about)}});
   }
   cursor_.content = content_.front().id;
   content_.pop_front();

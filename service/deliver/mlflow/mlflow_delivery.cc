@@ -48,11 +48,11 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader,
   return options_.poll_interval;
 }
 
-absl::StatusOr<HttpResponse> MlflowDelivery::SendRequest(HttpRequest request, bool points) {
-  request.timeout = points ? options_.points_timeout : options_.timeout;
+absl::StatusOr<HttpResponse> MlflowDelivery::SendRequest(HttpRequest request, bool large) {
+  request.timeout = large ? options_.long_timeout : options_.timeout;
   request.insecure_tls = IsInsecure(run_.settings);
   request.max_answer = 64 << 20;
-  return Send(std::move(request), /*limited=*/points);
+  return Send(std::move(request), /*limited=*/large);
 }
 
 absl::Duration MlflowDelivery::NotAccepted(absl::string_view what,

@@ -34,8 +34,8 @@ class MlflowDelivery : public TrackerDelivery {
     absl::Duration poll_interval = absl::Seconds(1);      // of checks for new rows
     absl::Duration describe_interval = absl::Seconds(5);  // of checks for a changed config
     absl::Duration timeout = absl::Seconds(30);
-    // Of points. A server takes seconds for points that it has already.
-    absl::Duration points_timeout = absl::Seconds(180);
+    // Of points and files. A server takes seconds for points that it has already.
+    absl::Duration long_timeout = absl::Seconds(180);
     Backoff::Options backoff{};
   };
 
@@ -61,6 +61,7 @@ class MlflowDelivery : public TrackerDelivery {
   absl::Duration FindRun(absl::Time now);
   absl::Duration ReadGivenRun(absl::Time now);
   absl::Duration CreateRun(absl::Time now);
+  absl::Duration GivenRunDeleted(const ServerRun& run, absl::Time now);
   absl::Duration Join(const ServerRun& found, absl::Time now);
   void Created(const ServerRun& run);
   bool HasParent() const { return run_.settings.strategy != model::LogStrategy::kMain; }
@@ -101,7 +102,8 @@ class MlflowDelivery : public TrackerDelivery {
   absl::optional<std::string> ArtifactUrl(const std::string& path) const;
   absl::Duration Put(HttpRequest request, const std::string& path, absl::Time now, bool* done);
 
-  absl::StatusOr<HttpResponse> SendRequest(HttpRequest request, bool points = false);
+  // `large`: the server may need long.
+  absl::StatusOr<HttpResponse> SendRequest(HttpRequest request, bool large = false);
   // An answer that is neither accepted nor a refusal of the request's content.
   absl::Duration NotAccepted(absl::string_view what, const absl::StatusOr<HttpResponse>& answer,
                              absl::Time now);

@@ -37,7 +37,6 @@ absl::Status MlflowDelivery::ReadDescription(storage::StoreReader& reader) {
   for (const auto& [key, value] : description.params) absl::StrAppend(&all, key, "\n", value, "\n");
   params_digest_ = Digest(all);
   params_.clear();
-  tags_.clear();
   for (const auto& [key, value] : description.params) {
     if (cursor_.params == params_digest_) {  // sent by the daemon before this one
       params_sent_.emplace(key, Digest(value));
@@ -61,7 +60,14 @@ absl::Status MlflowDelivery::ReadDescription(storage::StoreReader& reader) {
 void MlflowDelivery::AddTags(const Pairs& tags) {
   for (const auto& [key, value] : tags) {
     const auto sent = cursor_.tags.find(key);
-    if (sent == cursor_.tags.end() || sent->second != Digest(value)) tags_.emplace_back(key, value);
+    if (sent != cursor_.tags.end() && sent->second == Digest(value)) continue;
+    const auto waiting = std::find_if(tags_.begin(), tags_.end(),
+                                      [&name = key](const auto& tag) { return tag.first == name; });
+    if (waiting == tags_.end()) {
+      tags_.emplace_back(key, value);
+    } else {
+      waiting->second = value;
+    }
   }
 }
 

@@ -65,7 +65,8 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
   for (std::string* part : {&slice.finite, &slice.nan}) {
     if (part->empty() || summary_->sent.count(*part) > 0) continue;
     const absl::StatusOr<HttpResponse> answer =
-        SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, *part)), true);
+        SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, *part)),
+                    /*large=*/true);
     const Outcome outcome = Classify(answer);
     if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
       if (!run_checked_) {

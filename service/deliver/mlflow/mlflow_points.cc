@@ -84,7 +84,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendRows(storage::StoreRead
   }
   if (std::string& part = NextPart(*slice_); !part.empty()) {
     const absl::StatusOr<HttpResponse> answer = SendRequest(
-        Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, part)), /*points=*/true);
+        Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, part)), /*large=*/true);
     const Outcome outcome = Classify(answer);
     const bool is_there = slice_->points == 1 && IsDuplicate(answer);
     if (outcome == Outcome::kAccepted || is_there) {
@@ -171,7 +171,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSamples(storage::StoreR
   if (!slice.finite.empty()) {
     const absl::StatusOr<HttpResponse> answer =
         SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, slice.finite)),
-                    /*points=*/true);
+                    /*large=*/true);
     const Outcome outcome = Classify(answer);
     if (IsRefused(outcome)) {
       if (!run_checked_) {

@@ -39,11 +39,13 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Begin(storage::StoreReader& reade
     const model::Stream& first = streams_.front();
     job_id_ = first.job_id.empty() ? first.key.job_id : first.job_id;
   }
+  // A run that is there has an experiment.
+  const bool is_given = !Setting("run_id").empty();
+  if (is_given && (!HasParent() || cursor_.parent_id.empty())) return ReadGivenRun(now);
   if (cursor_.experiment_id.empty()) return FindExperiment(now);
   if (HasParent() && cursor_.parent_id.empty()) return FindParent(now);
   if (!made_parent_.empty() && made_parent_ != cursor_.parent_id) return RemoveMadeParent(now);
   if (!parent_runs_) return ReopenParent(now);
-  if (!HasParent() && !Setting("run_id").empty()) return ReadGivenRun(now);
   return searched_ ? CreateRun(now) : FindRun(now);
 }
 
@@ -85,10 +87,6 @@ absl::Duration MlflowDelivery::FindExperiment(absl::Time now) {
 
 // Of several that daemons made at the same time, all take the same one.
 absl::Duration MlflowDelivery::FindParent(absl::Time now) {
-  if (const std::string given = Setting("run_id"); !given.empty()) {
-    cursor_.parent_id = given;
-    return absl::ZeroDuration();
-  }
   const std::string digest = JobDigest(run_, job_id_);
   if (searched_) {
     searched_ = false;
@@ -159,7 +157,11 @@ absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
   const absl::StatusOr<ServerRun> found = ParseRun(*answer);
   if (!found.ok()) return BlockedByAnswer(found.status(), answer, now);
   OnSuccess();
-  return Join(*found, now);
+  if (!HasParent()) return Join(*found, now);
+  if (found->deleted) return GivenRunDeleted(*found, now);
+  cursor_.parent_id = found->run_id;
+  cursor_.experiment_id = found->experiment_id;
+  return absl::ZeroDuration();
 }
 
 absl::Duration MlflowDelivery::FindRun(absl::Time now) {
@@ -183,6 +185,12 @@ absl::Duration MlflowDelivery::FindRun(absl::Time now) {
   }
   searched_ = true;
   return absl::ZeroDuration();
+}
+
+absl::Duration MlflowDelivery::GivenRunDeleted(const ServerRun& run, absl::Time now) {
+  return Blocked(
+      absl::StrCat("run ", run.run_id, " is deleted", kToContinue, "restore it at the server"),
+      now);
 }
 
 absl::Duration MlflowDelivery::Join(const ServerRun& found, absl::Time now) {
@@ -232,9 +240,8 @@ MlflowDelivery::Wait MlflowDelivery::SetStatus(absl::string_view status, int64_t
   if (absl::string_view(cursor_.status) == status) return absl::nullopt;
   const absl::StatusOr<HttpResponse> answer =
       SendRequest(Post(server(), "runs/update", UpdateRunBody(cursor_.run_id, status, end_ms)));
-  if (Classify(answer) == Outcome::kRefused) {
+  if (Classify(answer) == Outcome::kRefused && !run_checked_) {
     check_run_ = true;
-    run_checked_ = false;
     return absl::ZeroDuration();
   }
   if (Classify(answer) != Outcome::kAccepted) {

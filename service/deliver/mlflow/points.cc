@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/names.h"
@@ -42,17 +42,35 @@ bool VisitNumbers(const std::string& name, const model::Json& value,
   return true;
 }
 
-// W&B's names, as samples have them, and those of MLflow's own system metrics.
-constexpr std::pair<absl::string_view, absl::string_view> kSystemNames[] = {
+// W&B's names, as samples have them, and those of MLflow's own system metrics. The unit of samples is
+// `unit` of MLflow's.
+struct SystemMetric {
+  absl::string_view theirs;
+  absl::string_view ours;
+  double unit = 1;
+};
+constexpr double kByte = 1e-6;  // a megabyte is the unit of MLflow
+constexpr SystemMetric kOfNode[] = {
     {"cpu", "cpu_utilization_percentage"},
     {"memory_percent", "system_memory_usage_percentage"},
+    {"disk./.usagePercent", "disk_usage_percentage"},
+    {"network.recv", "network_receive_megabytes", kByte},
+    {"network.sent", "network_transmit_megabytes", kByte},
 };
-constexpr std::pair<absl::string_view, absl::string_view> kGpuNames[] = {
+constexpr SystemMetric kOfGpu[] = {
     {"gpu", "utilization_percentage"},
     {"memoryAllocated", "memory_usage_percentage"},
+    {"memoryAllocatedBytes", "memory_usage_megabytes", kByte},
     {"powerWatts", "power_usage_watts"},
     {"powerPercent", "power_usage_percentage"},
 };
+
+const SystemMetric* Find(absl::Span<const SystemMetric> metrics, absl::string_view name) {
+  const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const SystemMetric& metric) {
+    return metric.theirs == name;
+  });
+  return found == metrics.end() ? nullptr : &*found;
+}
 
 }  // namespace
 
@@ -147,23 +165,22 @@ void RowPoints::Append(const model::Batch& batch,
   });
 }
 
-std::string SystemName(const std::string& node, const std::string& name) {
+SystemPoint SystemPointOf(const std::string& node, const std::string& name, double value) {
   std::string own = name;
-  for (const auto& [theirs, ours] : kSystemNames) {
-    if (absl::string_view(name) == theirs) own = std::string(ours);
-  }
   const std::vector<std::string> parts = absl::StrSplit(name, '.');
-  if (parts.size() == 3 && parts[0] == "gpu") {
-    for (const auto& [theirs, ours] : kGpuNames) {
-      if (absl::string_view(parts[2]) == theirs) own = absl::StrCat("gpu_", parts[1], "_", ours);
-    }
+  const bool is_gpu = parts.size() == 3 && parts[0] == "gpu";
+  const SystemMetric* const metric = is_gpu ? Find(kOfGpu, parts[2]) : Find(kOfNode, name);
+  if (metric != nullptr) {
+    own = absl::StrCat(is_gpu ? absl::StrCat("gpu_", parts[1], "_") : "", metric->ours);
+    value *= metric->unit;
   }
-  return NameOf(absl::StrCat("system/", node.empty() ? "" : node + "/", own));
+  return {NameOf(absl::StrCat("system/", node.empty() ? "" : node + "/", own)), value};
 }
 
 void AppendSample(const model::Sample& sample, const std::string& node, Slice* slice) {
   for (const auto& [name, value] : sample.values) {
-    AppendPoint(SystemName(node, name), value, sample.time_us, static_cast<int64_t>(sample.number),
+    const SystemPoint point = SystemPointOf(node, name, value);
+    AppendPoint(point.name, point.value, sample.time_us, static_cast<int64_t>(sample.number),
                 slice);
   }
 }

@@ -81,8 +81,12 @@ class RowPoints {
 void AppendPoint(const std::string& name, double value, int64_t time_us, int64_t step,
                  Slice* slice);
 void AppendSample(const model::Sample& sample, const std::string& node, Slice* slice);
-// The name of a system metric: system/NODE/NAME.
-std::string SystemName(const std::string& node, const std::string& name);
+// A system metric: system/NODE/NAME, with MLflow's own name and unit if it has one.
+struct SystemPoint {
+  std::string name;
+  double value = 0;
+};
+SystemPoint SystemPointOf(const std::string& node, const std::string& name, double value);
 
 }  // namespace ranklog::deliver::mlflow
 

@@ -272,5 +272,30 @@ TEST_F(CredentialStoreTest, IsUsedFromManyThreads) {
   setter.join();
 }
 
+// An MLflow server may need no key, until it refuses a request without one.
+TEST(OptionalKeyTest, NoneIsFoundUnlessItWasRefused) {
+  const CredentialStore store(CredentialStore::Options{});
+  const Account account = {
+      .destination = *FindDestination("mlflow"), .server = "http://127.0.0.1:5000", .project = "p"};
+  EXPECT_THAT(store.Find("", account), testing::IsOkAndHolds(Credential()));
+  EXPECT_THAT(store.Find("", account, {Credential()}),
+              testing::StatusIs(absl::StatusCode::kNotFound));
+}
+
+// As MLflow's own client: a user with a password counts before a token.
+TEST(OptionalKeyTest, UserAndPasswordCountBeforeAToken) {
+  std::map<std::string, std::string> variables = {{"MLFLOW_TRACKING_TOKEN", "t"},
+                                                  {"MLFLOW_TRACKING_USERNAME", "me"}};
+  const Destination& mlflow = *FindDestination("mlflow");
+  const auto variable = [&](const std::string& name) { return variables[name]; };
+  const Credential token = {.user = "", .secret = "t"};
+  EXPECT_EQ(mlflow.CredentialIn(variable), token);
+  variables["MLFLOW_TRACKING_PASSWORD"] = "p";
+  const Credential account = {.user = "me", .secret = "p"};
+  EXPECT_EQ(mlflow.CredentialIn(variable), account);
+  variables = mlflow.VariablesOf(token);
+  EXPECT_EQ(mlflow.CredentialIn(variable), token);
+}
+
 }  // namespace
 }  // namespace ranklog::deliver

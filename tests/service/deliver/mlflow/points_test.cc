@@ -106,9 +106,11 @@ TEST(PointsTest, StepsOfAJoinedRunAreNotSentAgain) {
 }
 
 TEST(PointsTest, SystemMetricsHaveTheServersNames) {
-  EXPECT_EQ(SystemName("n1", "cpu"), "system/n1/cpu_utilization_percentage");
-  EXPECT_EQ(SystemName("n1", "gpu.0.powerWatts"), "system/n1/gpu_0_power_usage_watts");
-  EXPECT_EQ(SystemName("n1", "proc.memory.rssMB"), "system/n1/proc.memory.rssMB");
+  EXPECT_EQ(SystemPointOf("n1", "gpu.0.powerWatts", 1).name, "system/n1/gpu_0_power_usage_watts");
+  EXPECT_EQ(SystemPointOf("n1", "proc.memory.rssMB", 1).name, "system/n1/proc.memory.rssMB");
+  const SystemPoint memory = SystemPointOf("", "gpu.1.memoryAllocatedBytes", 5e6);
+  EXPECT_EQ(memory.name, "system/gpu_1_memory_usage_megabytes");
+  EXPECT_DOUBLE_EQ(memory.value, 5);
   Slice slice;
   AppendSample({.number = 3, .time_us = 5000, .values = {{"cpu", 12.5}}}, "n1", &slice);
   EXPECT_EQ(
