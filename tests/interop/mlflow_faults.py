@@ -1,12 +1,13 @@
 """Faults in front of a real MLflow server: every point arrives exactly once.
 
-    mlflow_faults.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [--requests N] [TRIAL...]
+    mlflow_faults.py RANKLOGD RANKLOG_SCENARIOS RANKLOG FAKE_WANDB [--requests N] [TRIAL...]
 """
 
 import contextlib
 import json
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -29,7 +30,7 @@ def check(server, node, run_id, count):
         if points != expected:
             lacking, extra = set(expected) - set(points), len(points) - len(set(points))
             raise AssertionError(f"{run_id}, m{key}: {len(points)} points, {len(lacking)} missing, {extra} twice")
-    found = json.loads(node.ranklog("verify", run_id, "--json"))["destinations"][0]
+    (found,) = [d for d in json.loads(node.ranklog("verify", run_id, "--json"))["destinations"] if d["kind"] == "mlflow"]
     assert found["ok"] and found["there"] == count, found
     assert run["info"]["status"] == "FINISHED", run["info"]
     return run
@@ -90,8 +91,25 @@ def run_deleted(site, _):
     assert f"rows {100 - refused} to 99: the run is deleted at the server" in letters, letters
 
 
+def other_destination(site, _):
+    """The server is down: W&B is up to date, and `status` shows both."""
+    server, node, _ = site
+    with subprocess.Popen([node.fake_wandb, "0"], stdout=subprocess.PIPE, text=True) as wandb, contextlib.ExitStack() as stack:
+        stack.callback(wandb.kill)
+        node.variables |= {"WANDB_BASE_URL": wandb.stdout.readline().strip(), "WANDB_API_KEY": "0123456789" * 4}
+        variables = {"MLFLOW_TRACKING_URI": server.url, "RANKLOG_DESTINATIONS": "wandb,mlflow"}
+        server.kill()
+        node.run_rank([*rows(0, 100), {"finish": 0}], RANKLOG_RUN_ID="both", RANKLOG_NAME="both", **variables)
+        node.await_delivery("both", "wandb")
+        shown = {line.split()[0]: line.split()[1:3] for line in node.ranklog("status").splitlines() if line.startswith(("mlflow  ", "wandb  "))}
+        assert shown["mlflow"][1] == "100" and shown["wandb"][1] == "0", shown
+        server.start()
+        node.await_delivery("both", seconds=150)
+        check(server, node, "both", 100)
+
+
 def main():
-    daemon, program, cli, *chosen = sys.argv[1:]
+    daemon, program, cli, fake_wandb, *chosen = sys.argv[1:]
     requests = 100
     if chosen[:1] == ["--requests"]:
         requests, chosen = int(chosen[1]), chosen[2:]
@@ -102,7 +120,8 @@ def main():
         node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
         stack.callback(lambda: node.process.kill())
         node.variables = {"RANKLOG_PROJECT": "faults"}
-        for trial in (cuts, server_killed, run_deleted):
+        node.fake_wandb = fake_wandb
+        for trial in (cuts, server_killed, run_deleted, other_destination):
             if chosen and trial.__name__ not in chosen:
                 continue
             trial((server, node, proxy), requests)
