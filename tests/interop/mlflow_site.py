@@ -51,7 +51,7 @@ class Server:
         args += ["--artifacts-destination", f"{self.home}/files", "--host", "127.0.0.1", "--port", str(self.port), *self.options]
         with open(self.home / "log", "ab") as log:
             self.process = subprocess.Popen(args, env=environment, stdout=log, stderr=log, start_new_session=True, cwd=self.home)
-        wait_for(self.is_up, "the server's start")
+        wait_for(self.is_up, "the server's start", 150)  # with basic authentication, 30 s on a busy machine
 
     def is_up(self):
         if self.process.poll() is not None:
