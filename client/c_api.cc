@@ -40,6 +40,11 @@ using ranklog::internal::Upload;
 RunState* StateOf(ranklog_run* run) { return reinterpret_cast<RunState*>(run); }
 const RunState* StateOf(const ranklog_run* run) { return reinterpret_cast<const RunState*>(run); }
 
+RunState::Stops StopsOf(ranklog_stop_wait stops, void* user) {
+  if (stops == nullptr) return nullptr;
+  return [stops, user] { return stops(user); };
+}
+
 // What RunState::LogRow() takes: null for a row without a step.
 const int64_t* Given(const int64_t& step) { return step == RANKLOG_NO_STEP ? nullptr : &step; }
 
@@ -427,21 +432,35 @@ static_assert(static_cast<int>(Upload::kStaged) == RANKLOG_STAGED);
 static_assert(static_cast<int>(Upload::kRefused) == RANKLOG_REFUSED);
 
 int ranklog_flush(ranklog_run* run, int64_t timeout_ms) noexcept {
+  return ranklog_flush_until(run, timeout_ms, nullptr, nullptr);
+}
+
+int ranklog_flush_until(ranklog_run* run, int64_t timeout_ms, ranklog_stop_wait stops,
+                        void* user) noexcept {
   if (run == nullptr) return RANKLOG_DURABLE;
   const Uncancelled uncancelled;
   try {
-    return static_cast<int>(StateOf(run)->Flush(std::chrono::milliseconds(timeout_ms)));
+    return static_cast<int>(
+        StateOf(run)->Flush(std::chrono::milliseconds(timeout_ms), StopsOf(stops, user)));
   } catch (...) {
     return RANKLOG_SPOOLED;
   }
 }
 
 int ranklog_finish(ranklog_run* run, int exit_code) noexcept {
+  return ranklog_finish_until(run, exit_code, -1, nullptr, nullptr);
+}
+
+int ranklog_finish_until(ranklog_run* run, int exit_code, int64_t timeout_ms,
+                         ranklog_stop_wait stops, void* user) noexcept {
   if (run == nullptr) return RANKLOG_DURABLE;
   const Uncancelled uncancelled;
   try {
     RunState* const state = StateOf(run);
-    return static_cast<int>(state->Finish(exit_code, state->settings().finish_timeout));
+    std::chrono::milliseconds timeout = state->settings().finish_timeout;
+    if (timeout_ms >= 0) timeout = std::min(timeout, std::chrono::milliseconds(timeout_ms));
+    return static_cast<int>(
+        state->Finish(exit_code, timeout, /*by_destructor=*/false, StopsOf(stops, user)));
   } catch (...) {
     return RANKLOG_SPOOLED;
   }

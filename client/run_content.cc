@@ -218,12 +218,13 @@ absl::StatusOr<v1::ContentPlace> RunState::AwaitContentPlace(Clock::time_point d
   }
 }
 
-void RunState::AwaitStaging(std::chrono::milliseconds patience) {
+void RunState::AwaitStaging(std::chrono::milliseconds patience, const Stops& stops) {
   while (staging_.load() > 0) {
     const uint32_t seen = staging_ended_.Count();
     if (staging_.load() == 0) return;
     const Clock::time_point advanced(staging_advanced_.load(std::memory_order_relaxed));
-    if (Clock::now() >= advanced + patience) {
+    const bool stopped = stops && stops();
+    if (stopped || Clock::now() >= advanced + patience) {
       staging_cancelled_.store(true);
       // A job that copies notices that at its next piece.
       const Clock::time_point end = Clock::now() + kCancelPatience;
@@ -233,9 +234,10 @@ void RunState::AwaitStaging(std::chrono::milliseconds patience) {
       // The job that stands still, and those behind it.
       staging_abandoned_.store(staging_.load() > 0);
       for (int left = staging_.load(); left > 0; --left) {
-        RefuseItem(absl::StrCat("an upload was given up, because no copy advanced for ",
-                                patience.count(),
-                                " ms; if the disk is slow, raise finish_timeout"));
+        RefuseItem(stopped ? "an upload was given up, because the program was interrupted"
+                           : absl::StrCat("an upload was given up, because no copy advanced for ",
+                                          patience.count(),
+                                          " ms; if the disk is slow, raise finish_timeout"));
       }
       return;
     }

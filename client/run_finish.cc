@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kLastLinePatience{200};  // after Finish() i
 
 }  // namespace
 
-FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
+FlushResult RunState::Flush(std::chrono::milliseconds timeout, const Stops& stops) {
   timeout = std::clamp<std::chrono::milliseconds>(timeout, {}, kLongestFlush);
   std::vector<std::pair<std::shared_ptr<Ring>, uint64_t>> ends;
   for (auto& ring : Rings()) ends.emplace_back(ring, ring->head());
@@ -38,9 +38,10 @@ FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
       return entry.first->durable_end.load(std::memory_order_acquire) >= entry.second;
     });
   };
-  const auto over = [&ends, &durable] {
-    return durable() || std::any_of(ends.begin(), ends.end(),
-                                    [](const auto& entry) { return entry.first->given_up.load(); });
+  const auto over = [&ends, &durable, &stops] {
+    return durable() || (stops && stops()) ||
+           std::any_of(ends.begin(), ends.end(),
+                       [](const auto& entry) { return entry.first->given_up.load(); });
   };
   Sender::Get()->SendUntil(Clock::now() + timeout, over);
   return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
@@ -106,8 +107,15 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   return true;
 }
 
-FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor) {
+FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor,
+                             const Stops& stops) {
   if (!usable_) return FlushResult::kDurable;
+  const Clock::time_point begin = Clock::now();
+  bool is_stopped = false;
+  const auto stopped = [&stops, &is_stopped] {
+    if (!is_stopped && stops) is_stopped = stops();
+    return is_stopped;
+  };
   const std::vector<std::shared_ptr<Ring>> rings_before = Rings();  // notices a fork
   const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 && !IsGuest() &&
                       !rings_before.empty() && HasRunsRows();
@@ -116,7 +124,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   if (!closed_.load()) {
     StopConsole();
     EndSaves();
-    AwaitStaging(std::max(timeout, settings_.finish_timeout));
+    AwaitStaging(std::max(timeout, settings_.finish_timeout), stopped);
   }
   const Clock::time_point start = Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
@@ -140,7 +148,8 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
     say_it();
     return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
   }
-  if (timeout.count() == 0 || !all_closed) {
+  if (timeout.count() == 0 || !all_closed || is_stopped) {
+    if (is_stopped) finish_timed_out_ = true;
     StopAwaitingDelivery();
     Sender::Get()->Nudge();
     return FlushResult::kSpooled;
@@ -149,17 +158,24 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
     return durable() || std::any_of(rings.begin(), rings.end(),
                                     [](const auto& ring) { return ring->given_up.load(); });
   };
-  Sender::Get()->SendUntil(start + timeout, over);
+  // Without a daemon neither copies nor rows advance, and the wait for the copies counts.
+  Clock::time_point from = start;
+  if (std::none_of(rings.begin(), rings.end(),
+                   [](const auto& ring) { return ring->attached.load(); })) {
+    const Clock::time_point advanced(staging_advanced_.load(std::memory_order_relaxed));
+    from = std::min(start, std::max(begin, advanced));
+  }
+  Sender::Get()->SendUntil(from + timeout, [&] { return over() || stopped(); });
   if (awaits) {
     Sender::Get()->Await(start + settings_.delivery_timeout, [&] {
-      return (over() && !durable()) || (durable() && !AwaitsDelivery());
+      return (over() && !durable()) || (durable() && !AwaitsDelivery()) || stopped();
     });
     if (delivery_.load() == Delivery::kAwaited) StopAwaitingDelivery();
     Sender::Get()->Nudge();
   }
   const bool all = durable();
-  if (!all) finish_timed_out_ = true;
-  say_it();
+  if (!all || is_stopped) finish_timed_out_ = true;
+  if (!is_stopped) say_it();
   if (!all) return FlushResult::kSpooled;
   return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
 }

@@ -77,11 +77,14 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   bool CaptureConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
   // The same at the end of the run; `live`: also now, and each time that the file has changed.
   std::shared_ptr<Upload> KeepSaving(const std::string& path, std::string name, bool live);
-  FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // `stops`: asked without a lock, at least each 100 ms. The wait ends once it is true.
+  using Stops = std::function<bool()>;
+  FlushResult Flush(std::chrono::milliseconds timeout, const Stops& stops = {})
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   // `by_destructor`: the program gave no exit code. If the process ends soon, its exit code is
   // used.
-  FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
-      ABSL_LOCKS_EXCLUDED(StateMutex());
+  FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false,
+                     const Stops& stops = {}) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Whether the destructor waits like Finish(). It does not wait after a Finish() in vain.
   bool DestructorWaits() const {
     return settings_.delivery_timeout.count() > 0 && !finish_timed_out_.load();
@@ -165,7 +168,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   static v1::Item RunFileItem(const std::string& path, const StagedFile& file);
   // Waits for the uploads of earlier calls, as long as their copies advance: one that does not for
   // `patience` is given up.
-  void AwaitStaging(std::chrono::milliseconds patience);
+  void AwaitStaging(std::chrono::milliseconds patience, const Stops& stops);
   // Tells `ranklog exec`, if it started this process, to log the console to this run.
   void AnnounceToConsole();
   void StopConsole() ABSL_LOCKS_EXCLUDED(StateMutex());

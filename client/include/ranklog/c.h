@@ -415,6 +415,17 @@ RANKLOG_API int ranklog_flush(ranklog_run* run, int64_t timeout_ms) RANKLOG_NOEX
 // back. Returns a value of ranklog_flush_result; RANKLOG_DURABLE for a null run.
 RANKLOG_API int ranklog_finish(ranklog_run* run, int exit_code) RANKLOG_NOEXCEPT;
 
+// The same, with a function that may end the wait: it is called on this thread, at least each 100 ms,
+// until it returns true. Then the rows are in the spool, from where the daemon takes them. For
+// languages whose handlers of signals run on the thread that waits. `stops` may be null.
+// ranklog_finish_until() waits for at most `timeout_ms`, and not for longer than the setting
+// finish_timeout; below 0, it waits as ranklog_finish() does.
+typedef bool (*ranklog_stop_wait)(void* user);
+RANKLOG_API int ranklog_flush_until(ranklog_run* run, int64_t timeout_ms, ranklog_stop_wait stops,
+                                    void* user) RANKLOG_NOEXCEPT;
+RANKLOG_API int ranklog_finish_until(ranklog_run* run, int exit_code, int64_t timeout_ms,
+                                     ranklog_stop_wait stops, void* user) RANKLOG_NOEXCEPT;
+
 // The counters of ranklog::Stats, which describes each.
 typedef struct ranklog_stats {
   size_t size;  // of this struct, set by the caller: later versions may add counters
