@@ -63,6 +63,65 @@ class Ends(node.NodeTest):
             env=environment,
         )
 
+    def without_daemon(self, script, finish_timeout):
+        environment = {"RANKLOG_ADDRESS": f"unix:{self.dir}/none.sock", "RANKLOG_START_DAEMON": "0"}
+        return self.python(script, env={**environment, "RANKLOG_FINISH_TIMEOUT_MS": str(round(finish_timeout * 1000))})
+
+    CTRL_C = """
+            import os, signal, threading, time
+            import ranklog
+            def interrupted(wait):
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                start = time.monotonic()
+                try:
+                    wait()
+                except KeyboardInterrupt:
+                    assert time.monotonic() - start < 5, "late"
+                else:
+                    raise SystemExit("no KeyboardInterrupt")
+    """
+
+    def test_ctrl_c_ends_flush_wait_and_finish(self):
+        self.without_daemon(self.CTRL_C + """
+            run = ranklog.init()
+            run.log({'a': 1})
+            artifact = ranklog.Artifact("m", "model")
+            artifact.add_file(__file__, policy="immutable")
+            run.log_artifact(artifact)
+            for wait in (lambda: run.flush(60), lambda: artifact.wait(60), run.finish):
+                interrupted(wait)
+            assert ranklog.run is None
+        """, finish_timeout=60)  # fmt: skip
+
+    def test_ctrl_c_ends_the_wait_for_delivery(self):
+        self.python(self.CTRL_C + """
+            run = ranklog.init(settings=ranklog.Settings(delivery_timeout=60))
+            run.log({'a': 1})
+            interrupted(run.finish)
+        """, env={"RANKLOG_DESTINATIONS": "wandb", "WANDB_BASE_URL": "http://127.0.0.1:9", "RANKLOG_ALLOW_HTTP": "1", "WANDB_API_KEY": "0" * 40})  # fmt: skip
+        self.assertEqual(self.rows(), [{"_step": 0, "a": 1}])
+
+    def test_one_bound_for_all_that_waits(self):
+        printed = self.without_daemon("""
+            import atexit, time
+            import ranklog
+            atexit.register(lambda: print("exit", time.monotonic() - start))
+            artifact = ranklog.Artifact("m", "model")
+            artifact.add_file(__file__, policy="immutable")
+            run = ranklog.init()
+            run.log({'a': 1})
+            run.log_artifact(artifact)
+            start = time.monotonic()
+            run.finish()
+            print("finish", time.monotonic() - start)
+            for run in [ranklog.init(reinit="create_new") for _ in range(4)]:
+                run.log({'a': 1})
+            start = time.monotonic()
+        """, finish_timeout=1)  # fmt: skip
+        took = {line.split()[0]: float(line.split()[1]) for line in printed.splitlines() if line.startswith(("exit", "finish"))}
+        self.assertLess(took["finish"], 1.9)
+        self.assertLess(took["exit"], 2.5)
+
     def test_immediate_exit(self):
         self.check("os._exit(4)", 4, "crashed", None, KILLED)
 

@@ -138,11 +138,73 @@ data = {'a': 1, 'scalar': Scalar(), 'b': 2}
         )
         self.assertEqual(row, {"a": 1, "scalar": 5, "b": 2})
 
+    def test_keys_of_a_subclass_of_str(self):
+        # Their __hash__ may change the dict, or raise, while log() reads it.
+        self.python("""
+            import ranklog
+            class Key(str):
+                acts = None
+                __eq__ = str.__eq__
+                def __hash__(self):
+                    if Key.acts is not None:
+                        Key.acts()
+                    return str.__hash__(self)
+            def clear():
+                Key.acts = None
+                row.clear()
+                junk.extend(bytearray(64) for _ in range(1000))
+            def fail():
+                raise ValueError("hash")
+            run = ranklog.init()
+            junk = []
+            for i in range(50):
+                run.log({"a" * 50 + str(i): 1, "b" * 50 + str(i): 2})
+                row = {Key("a" * 50 + str(i)): 3, Key("b" * 50 + str(i)): 4}
+                Key.acts = clear
+                run.log(row)
+                assert len(row) == 2, "log() called __hash__"
+                Key.acts = None
+            row = {Key("a"): 5}
+            run.log({"a": 1})
+            Key.acts = fail
+            run.log(row)
+            assert run.summary["a"] == 5
+            run.finish()
+        """)
+        rows = self.rows()
+        self.assertEqual((len(rows), rows[99], rows[101]), (102, {"_step": 99, "a" * 50 + "49": 3, "b" * 50 + "49": 4}, {"_step": 101, "a": 5}))
+
+    def test_ctrl_c_inside_a_value_is_raised(self):
+        self.python("""
+            import signal
+            import ranklog
+            class Value:
+                shape = ()
+                tolist = None
+                def item(self):
+                    signal.raise_signal(signal.SIGINT)
+                    return 1.0
+            run = ranklog.init()
+            try:
+                run.log({'a': Value()})
+            except KeyboardInterrupt:
+                run.log({'a': 2})
+        """)
+        self.assertEqual(self.rows(), [{"_step": 0, "a": 2}])
+
+    def test_mock_objects_and_long_doubles(self):
+        node.require("numpy")
+        row = self.row("{'mock': MagicMock(), 'long': numpy.longdouble(1.5), 'list': [1, numpy.longdouble(2.5)]}",
+                       "import numpy\nfrom unittest.mock import MagicMock")  # fmt: skip
+        self.assertIn("Mock", row.pop("mock"))
+        self.assertEqual(row, {"long": 1.5, "list": [1, 2.5]})
+
     def test_wrong_arguments_raise_as_at_wandb(self):
         self.python("""
             import ranklog
             run = ranklog.init()
-            for call in (lambda: run.log(5), lambda: run.log({1: 2}), lambda: run.log({'a': 1}, steps=3), lambda: run.log(), lambda: run.log({}, 1, True, 4)):
+            for call in (lambda: run.log(5), lambda: run.log({1: 2}), lambda: run.log({'a': 1}, steps=3), lambda: run.log(), lambda: run.log({}, 1, True, 4),
+                         lambda: run.log({'a': 1}, step='7'), lambda: run.log({'a': 1}, step=1.5), lambda: run.log({'a': [1]}, step='7')):
                 try:
                     call()
                 except TypeError:

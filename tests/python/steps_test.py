@@ -66,6 +66,11 @@ class Steps(node.NodeTest):
         self.assertIn("\n2\n", "\n" + printed)
         self.assertEqual(self.rows(), [{"_step": 5, "a": 1}])
 
+    def test_refused_row_changes_nothing_else(self):
+        self.check([({"b": 1},), ({"b": 2}, {"step": 0, "commit": True}), ({"a": 3},)], [{"_step": 0, "b": 1}, {"_step": 1, "a": 3}], [1, 1, 2])
+        self.check([({"a": 0},), ({"p": 1}, {"commit": False}), ({"b": 2}, {"step": 0}), ({"c": 3},)],
+                   [{"_step": 0, "a": 0}, {"_step": 1, "p": 1, "c": 3}], [1, 1, 1, 2])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,7 +19,7 @@ except ImportError as error:
         f"{__path__[0]} has no compiled part that fits this Python ({error}); install the wheel that deploy/wheel.sh makes, "
         "or set PYTHONPATH to the folder `python` of a build tree"
     ) from error
-from ranklog import _init, errors
+from ranklog import _init, _values, errors
 from ranklog._artifact import Artifact
 from ranklog._config import Config, Summary
 from ranklog._init import attach, finish, init, login, setup, teardown
@@ -56,7 +56,7 @@ else:
 
 def run_id_for(save_dir: str, experiment: str) -> str:
     """An id that is the same for each start of an experiment: the SHA-1 of "{save_dir}/{experiment}". Use it with `resume`."""
-    return _native.run_id_for(save_dir, experiment)
+    return _native.run_id_for(_values.clean(save_dir), _values.clean(experiment))
 
 
 def __getattr__(name: str) -> Any:

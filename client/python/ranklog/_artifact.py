@@ -173,9 +173,9 @@ class Artifact:
 
     def _log(self, run: Any, aliases: Sequence[str], tags: Sequence[str]) -> None:
         native = run._log_artifact(
-            self.name,
-            self.type,
-            self.description,
+            _values.clean(self.name),
+            _values.clean(self.type),
+            None if self.description is None else _values.clean(self.description),
             [os.fsencode(path) for path in self._paths],
             [_values.text(reference) for reference in self._references],
             [_values.text(alias) for alias in aliases],

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any, Optional
 
 from ranklog import _init
@@ -37,11 +38,14 @@ def _at_exit() -> None:
     waits = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if waits:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for run in _init.live_runs():
+    runs = _init.live_runs()
+    # One deadline for all, so that many runs without a daemon do not hold the process for long.
+    deadline = time.monotonic() + max((run._finish_timeout() for run in runs), default=0) / 1000
+    for run in runs:
         if _exit_code is not None:
-            run.finish(_exit_code)
+            run._finish_within(_exit_code, max(0, round((deadline - time.monotonic()) * 1000)))
         else:
-            run._leave()
+            run._leave(deadline)
     if waits:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

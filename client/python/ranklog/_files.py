@@ -120,7 +120,7 @@ class Files(Facts):
         """Logs the Python sources below `root`, requirements.txt and Dockerfile as the code of the run."""
         if include_fn is not None or exclude_fn is not None:
             warn_once("include_fn and exclude_fn of log_code() are not supported; it logs the Python sources")
-        upload = Upload(self._log_code(os.fsencode(root or "."), name, list(_CODE)), f"the code below {root}")
+        upload = Upload(self._log_code(os.fsencode(root or "."), None if name is None else _values.clean(name), list(_CODE)), f"the code below {root}")
         if upload.state == "refused":
             upload.wait(0)
         return upload

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _native.set_kind_of(_values.kind_of)
 
+_MAX_CODE = 2**31 - 1
 _ALERT_LEVELS = {"INFO": 0, "WARN": 1, "ERROR": 2}
 
 
@@ -25,6 +26,11 @@ class AlertLevel:
     INFO = "INFO"
     WARN = "WARN"
     ERROR = "ERROR"
+
+
+def _until(deadline: float) -> int:
+    """Milliseconds."""
+    return max(0, round((deadline - time.monotonic()) * 1000))
 
 
 class Metric:
@@ -50,17 +56,16 @@ class Run(Files):
         self._on_finish: Any = None  # called with the run
         self._start_time = time.time()
         self._resolved = self._settings()
-        self.config = Config(self._config)
-        self.summary = Summary(self._summary, self._last, lambda: self._rows)
+        self.config = Config(self._update_config)
+        self.summary = Summary(self._update_summary, self._last, lambda: self._rows)
         for name in self.refused_settings:
             warn_once(f"the setting {name} is unknown, or its value cannot be used")
 
     # ---- Rows ----
 
-    def _log_slowly(self, data: Mapping[str, Any], step: Any, commit: Optional[bool]) -> None:
+    def _log_slowly(self, data: Mapping[str, Any], step: Optional[int], commit: Optional[bool]) -> None:
         """Rows with media, lists or objects, and all of the rules about `commit`. See README.md, Steps."""
-        if self._finished:
-            raise UsageError(f"Run ({self.id}) is finished. The call to `log` will be ignored.")
+        self._raise_if_finished("log")
         if not isinstance(data, Mapping):
             raise TypeError("`log` must be passed a dictionary")
         if any(not isinstance(key, str) for key in data):
@@ -74,6 +79,9 @@ class Run(Files):
                 self._pending.update(row)
                 self._slow = True
             return
+        if step is not None and step < self.step:
+            self._log(row, step)  # refused, as a whole; the library tells it
+            return
         if self._pending:
             pending, self._pending, self._slow = self._pending, {}, False
             if step is None or step == self.step:
@@ -84,9 +92,21 @@ class Run(Files):
         if commit and step is not None:
             self._log({}, None)  # closes the step
 
-    def _write(self, row: dict[str, Any], step: Any) -> None:
+    def _write(self, row: dict[str, Any], step: Optional[int]) -> None:
         if self._log(row, step):
             self.summary.remember({key: value for key, value in row.items() if not isinstance(value, tuple)})
+
+    def _update_config(self, items: dict[str, Any]) -> None:
+        self._raise_if_finished("config.update")
+        self._config(items)
+
+    def _update_summary(self, items: dict[str, Any]) -> None:
+        self._raise_if_finished("summary.update")
+        self._summary(items)
+
+    def _raise_if_finished(self, call: str) -> None:
+        if self._finished:
+            raise UsageError(f"Run ({self.id}) is finished. The call to `{call}` will be ignored.")
 
     # ---- Its end ----
 
@@ -102,23 +122,32 @@ class Run(Files):
 
     def finish(self, exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> None:
         """Ends this process's part of the run, and waits until its rows are durable on this node."""
+        self._finish_within(exit_code, -1)
+
+    def _finish_within(self, exit_code: Optional[int], timeout_ms: int) -> None:
+        """`timeout_ms`: -1 for the setting."""
+        code = max(-_MAX_CODE - 1, min(_MAX_CODE, int(exit_code or 0)))
         if self._finished:
             return
         self._before_end()
         self._finished = self._slow = True
-        self._finish(exit_code or 0)
-        self._uploads = []
-        if self._on_finish is not None:
-            self._on_finish(self)
+        try:
+            self._finish(code, timeout_ms)
+        finally:  # Ctrl-C ends the wait, and the run has ended all the same
+            self._uploads = []
+            if self._on_finish is not None:
+                self._on_finish(self)
 
-    def _leave(self) -> None:
-        """Like finish(), with the exit code of the process, which exits now."""
+    def _finish_timeout(self) -> int:
+        return int(self._setting("finish_timeout") or 10_000)
+
+    def _leave(self, deadline: float) -> None:
+        """Like finish(), with the exit code of the process, which exits now. Waits until `deadline` of time.monotonic()."""
         self._before_end()
         self._finished = self._slow = True
-        timeout = int(self._setting("finish_timeout") or 10_000)
-        if self._flush(timeout) == 0:
+        if self._flush(_until(deadline)) == 0:
             self._summary({})  # any call writes the facts about the process, which are gathered by now
-            self._flush(timeout)
+            self._flush(_until(deadline))
         self._release()
 
     def flush(self, timeout: float = 10.0) -> bool:
@@ -158,8 +187,8 @@ class Run(Files):
         words = summary.split(",") if isinstance(summary, str) else list(summary or ())
         step = getattr(step_metric, "name", step_metric) or ""
         done = self._define_metric(
-            name,
-            step,
+            _values.clean(name),
+            _values.clean(step),
             tuple(word.strip().encode() for word in words if word.strip()),
             goal,
             bool(step) if step_sync is None else step_sync,
@@ -177,7 +206,7 @@ class Run(Files):
         number = _ALERT_LEVELS.get(str(getattr(level, "value", level or "INFO")).upper())
         if number is None:
             raise ValueError(f"level is {level!r}; use INFO, WARN or ERROR")
-        if not self._alert(title, text, number, 60_000 if seconds is None else round(seconds * 1000)):
+        if not self._alert(_values.clean(title), _values.clean(text), number, 60_000 if seconds is None else round(seconds * 1000)):
             warn_once(f"the alert {title!r} was not accepted: {self._last_error()}")
 
     def mark_preempting(self) -> None:

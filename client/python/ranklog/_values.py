@@ -53,7 +53,8 @@ def _from_array(array: Any, for_config: bool) -> Any:
     array = on_host(array)
     size = _size(array)
     if size == 1:
-        return plain(array.item(), for_config)
+        item = array.item()
+        return float(item) if is_array(type(item)) else plain(item, for_config)  # a longdouble stays one
     if size <= _LIST_LENGTH:
         return plain(array.tolist(), for_config)
     if for_config:
@@ -78,17 +79,18 @@ def _plain(value: Any, for_config: bool) -> Any:
         return None
     if isinstance(value, Mapping):
         return {str(key): plain(item, for_config) for key, item in value.items()}
-    if hasattr(value, "_field"):
+    # The class is asked: a mock object has all attributes.
+    if hasattr(type(value), "_field"):
         return str(value) if for_config else value._field()
-    if isinstance(value, (list, tuple)) and not for_config and value and all(hasattr(item, "_field") for item in value):
+    if isinstance(value, (list, tuple)) and not for_config and value and all(hasattr(type(item), "_field") for item in value):
         return type(value[0])._fields(value)
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item, for_config) for item in value]
     if isinstance(value, enum.Enum):
         return value.name
-    if is_array(value) and not isinstance(value, type):
+    if is_array(type(value)):
         return _from_array(value, for_config)
-    if hasattr(value, "numpy") and hasattr(value, "shape"):  # a tensor of TensorFlow
+    if hasattr(type(value), "numpy") and hasattr(type(value), "shape"):  # a tensor of TensorFlow
         return _from_array(value.numpy(), for_config)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -109,6 +111,11 @@ def _plain(value: Any, for_config: bool) -> Any:
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     return str(value)
+
+
+def clean(value: Any) -> str:
+    """A text without what UTF-8 lacks."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def text(value: Any) -> bytes:

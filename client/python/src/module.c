@@ -1,5 +1,30 @@
 #include "native.h"
 
+Wait BeginWait(void) {
+  const Wait wait = {PyEval_SaveThread(), false};
+  return wait;
+}
+
+bool WaitStops(void* user) {
+  Wait* const wait = user;
+  if (wait->raised) return true;
+  PyEval_RestoreThread(wait->thread);
+  wait->raised = PyErr_CheckSignals() != 0;
+  wait->thread = PyEval_SaveThread();
+  return wait->raised;
+}
+
+bool EndWait(Wait* wait) {
+  PyEval_RestoreThread(wait->thread);
+  return !wait->raised;
+}
+
+bool ClearError(void) {
+  if (PyErr_Occurred() != NULL && !PyErr_ExceptionMatches(PyExc_Exception)) return false;
+  PyErr_Clear();
+  return true;
+}
+
 static PyObject* Version(PyObject* module, PyObject* none) {
   (void)module;
   (void)none;

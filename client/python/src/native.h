@@ -20,6 +20,21 @@
 #define METH_FASTCALL 0x0080
 #endif
 
+// ---- module.c ----
+
+// A wait of the library, during which other threads run, and handlers of signals on this one. Between the two calls, the
+// library may ask WaitStops(). EndWait() is false with an exception: a handler has raised it, such as KeyboardInterrupt.
+typedef struct {
+  PyThreadState* thread;
+  bool raised;
+} Wait;
+Wait BeginWait(void);
+bool WaitStops(void* wait);
+bool EndWait(Wait* wait);
+
+// Clears an exception that a value's own code has raised. False: it must go on, because it is Ctrl-C or exit().
+bool ClearError(void);
+
 // ---- fields.c: Python values as fields ----
 
 // Memory of fields: blocks, and the objects whose bytes they refer to.

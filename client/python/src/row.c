@@ -1,8 +1,10 @@
 // Run.log(): a dict as a row.
 //
 // A dict of the same keys, in the same order, as an earlier one has its keys encoded already. Keys that are literals are the
-// same objects at each call. Keys that are made anew (f-strings) are compared by hash and text.
+// same objects at each call. Keys that are made anew (f-strings) are compared by hash and text. Keys of a subclass of str are
+// compared by text alone: their __hash__ may be code of the user, which may change the dict.
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +50,7 @@ static bool HasKeysOf(const Shape* shape, PyObject* data, size_t count) {
     if (!PyDict_Next(data, &at, &key, NULL)) return false;
     if (key == shape->keys[i].key) continue;
     if (!PyUnicode_Check(key)) return false;
-    if (PyObject_Hash(key) != shape->keys[i].hash) return false;
+    if (PyUnicode_CheckExact(key) && PyObject_Hash(key) != shape->keys[i].hash) return false;
     if (PyUnicode_Compare(key, shape->keys[i].key) != 0) return false;
   }
   return true;
@@ -78,12 +80,12 @@ static Shape* NewShape(PyObject* data, size_t count) {
       Py_CLEAR(shape->keys[i].bytes);
       break;
     }
-    Py_INCREF(key);
-    shape->keys[i].key = key;
-    shape->keys[i].hash = PyObject_Hash(key);
+    shape->keys[i].key = PyUnicode_FromObject(key);  // exactly a str
     shape->keys[i].text = text;
     shape->keys[i].text_bytes = (size_t)bytes;
     ++shape->count;
+    if (shape->keys[i].key == NULL) break;
+    shape->keys[i].hash = PyObject_Hash(shape->keys[i].key);
   }
   if (!PyErr_Occurred()) return shape;
   DropShape(shape);
@@ -131,8 +133,8 @@ PyObject* SetKindOf(PyObject* module, PyObject* function) {
   Py_RETURN_NONE;
 }
 
-// Clears any exception.
-static enum Kind KindOf(PyObject* value) {
+// -1 with an exception.
+static int KindOf(PyObject* value) {
   PyObject* const type = (PyObject*)Py_TYPE(value);
   const size_t at = ((uintptr_t)type >> 5) & (kTypes - 1);
   if (types[at].type == type) return types[at].kind;
@@ -140,7 +142,7 @@ static enum Kind KindOf(PyObject* value) {
   PyObject* const kind = PyObject_CallFunctionObjArgs(kind_of, type, NULL);
   const long number = kind == NULL ? 0 : PyLong_AsLong(kind);
   Py_XDECREF(kind);
-  PyErr_Clear();
+  if (!ClearError()) return -1;
   PyObject* const former = types[at].type;
   Py_INCREF(type);
   types[at].type = type;
@@ -149,8 +151,8 @@ static enum Kind KindOf(PyObject* value) {
   return types[at].kind;
 }
 
-// False: it is rich.
-static bool SetForeign(PyObject* value, ranklog_field* field, PyObject** held) {
+// 1: done. 0: it is rich. -1: an exception.
+static int SetForeign(PyObject* value, ranklog_field* field, PyObject** held) {
   PyObject* scalar = NULL;
   switch (KindOf(value)) {
     case kFloat:
@@ -165,14 +167,11 @@ static bool SetForeign(PyObject* value, ranklog_field* field, PyObject** held) {
     case kItem:
       scalar = PyObject_CallMethod(value, "item", NULL);
       break;
-    case kRich:
+    default:
       break;
   }
-  if (scalar == NULL) {
-    PyErr_Clear();
-    return false;
-  }
-  const bool done = SetScalar(scalar, field, held);
+  if (scalar == NULL) return ClearError() ? 0 : -1;
+  const int done = SetScalar(scalar, field, held);
   Py_DECREF(scalar);
   return done;
 }
@@ -211,19 +210,19 @@ static bool SetOwn(Row* row, const Shape* shape, PyObject* data) {
   return foreign;
 }
 
-// False: a value is rich.
-static bool SetForeigners(Row* row) {
+// 1: done. 0: a value is rich. -1: an exception.
+static int SetForeigners(Row* row) {
   for (size_t i = 0; i < row->count; ++i) {
     if (row->fields[i].kind != UINT64_MAX) continue;
     PyObject* const value = row->held[i];
-    const bool done = SetForeign(value, &row->fields[i], &row->held[i]);
-    if (!done) {
+    const int done = SetForeign(value, &row->fields[i], &row->held[i]);
+    if (done != 1) {
       row->held[i] = value;
-      return false;
+      return done;
     }
     Py_DECREF(value);
   }
-  return true;
+  return 1;
 }
 
 // Keeps the values for the summary, and gives the row what was held before.
@@ -261,14 +260,17 @@ PyObject* RunLast(PyObject* self, PyObject* none) {
   bool done = last != NULL;
   // From the shape that was used longest ago to the last one, so that a later value replaces an earlier one.
   for (int i = kShapes - 1; i >= 0; --i) {
-    const Shape* const shape = ((RunObject*)self)->shapes[i];
-    for (size_t k = 0; done && shape != NULL && k < shape->count; ++k) {
+    Shape* const shape = ((RunObject*)self)->shapes[i];
+    if (shape == NULL) continue;
+    ++shape->users;  // objects made here may run the garbage collector, and so code that logs
+    for (size_t k = 0; done && k < shape->count; ++k) {
       if (shape->keys[k].last.key == NULL) continue;
       PyObject* const pair =
           Py_BuildValue("(KN)", (unsigned long long)shape->row, ValueOf(&shape->keys[k].last));
       done = pair != NULL && PyDict_SetItem(last, shape->keys[k].key, pair) == 0;
       Py_XDECREF(pair);
     }
+    DropShape(shape);
   }
   if (done) return last;
   Py_XDECREF(last);
@@ -277,9 +279,16 @@ PyObject* RunLast(PyObject* self, PyObject* none) {
 
 bool StepOf(PyObject* step, int64_t* to) {
   PyObject* number = PyNumber_Index(step);
-  if (number == NULL) {  // a float, or a tensor of one
-    PyErr_Clear();
-    number = PyNumber_Long(step);
+  if (number == NULL && ClearError()) {  // a whole float, or a tensor of one
+    PyObject* const real = PyUnicode_Check(step) ? NULL : PyNumber_Float(step);
+    const double value = real == NULL ? 0.5 : PyFloat_AsDouble(real);
+    Py_XDECREF(real);
+    if (!ClearError()) return false;
+    if (value == floor(value)) {
+      number = PyLong_FromDouble(value);
+    } else {
+      PyErr_Format(PyExc_TypeError, "step is %R; it must be an integer", step);
+    }
   }
   if (number == NULL) return false;
   *to = PyLong_AsLongLong(number);
@@ -300,7 +309,12 @@ void CountRow(RunObject* self, int64_t step) {
 }
 
 static PyObject* LogSlowly(RunObject* self, PyObject* data, PyObject* step, PyObject* commit) {
-  return PyObject_CallMethod((PyObject*)self, "_log_slowly", "OOO", data, step, commit);
+  int64_t number = RANKLOG_NO_STEP;
+  if (step == Py_None) {
+    return PyObject_CallMethod((PyObject*)self, "_log_slowly", "OOO", data, step, commit);
+  }
+  if (!StepOf(step, &number)) return NULL;
+  return PyObject_CallMethod((PyObject*)self, "_log_slowly", "OLO", data, (long long)number, commit);
 }
 
 static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
@@ -317,10 +331,10 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
     row.fields = malloc(shape->count * sizeof *row.fields);
     row.held = malloc(shape->count * sizeof *row.held);
   }
-  bool rich = false;
+  int plain = 1;
   if (row.fields != NULL && row.held != NULL) {
-    rich = SetOwn(&row, shape, data) && !SetForeigners(&row);
-    if (!rich) {
+    if (SetOwn(&row, shape, data)) plain = SetForeigners(&row);
+    if (plain == 1) {
       // The library tells the user about a refused row, and counts it.
       if (ranklog_log(self->run, row.fields, row.count, number)) {
         CountRow(self, number);
@@ -334,7 +348,8 @@ static PyObject* LogRow(RunObject* self, PyObject* data, PyObject* step) {
     free(row.held);
   }
   DropShape(shape);
-  if (rich) return LogSlowly(self, data, step, Py_None);
+  if (plain < 0) return NULL;
+  if (plain == 0) return LogSlowly(self, data, step, Py_None);
   Py_RETURN_NONE;
 }
 

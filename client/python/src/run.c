@@ -116,13 +116,16 @@ static void RunDealloc(PyObject* object) {
 
 static PyObject* RunFinish(PyObject* self, PyObject* args) {
   int code = 0;
-  if (!PyArg_ParseTuple(args, "i:finish", &code)) return NULL;
+  long long timeout_ms = -1;
+  if (!PyArg_ParseTuple(args, "i|L:finish", &code, &timeout_ms)) return NULL;
   RunObject* const run = (RunObject*)self;
-  PyThreadState* const state = Leave(run);
-  const int result = ranklog_finish(run->run, code);
-  Return(run, state);
+  ++run->calls;
+  Wait wait = BeginWait();
+  const int result = ranklog_finish_until(run->run, code, timeout_ms, WaitStops, &wait);
+  const bool done = EndWait(&wait);
+  --run->calls;
   run->finished = true;
-  return PyLong_FromLong(result);
+  return done ? PyLong_FromLong(result) : NULL;
 }
 
 // Ends the run by the exit code of the process, which exits now. Does nothing if another thread is in a call.
@@ -143,10 +146,12 @@ static PyObject* RunFlush(PyObject* self, PyObject* args) {
   long long timeout_ms = 0;
   if (!PyArg_ParseTuple(args, "L:flush", &timeout_ms)) return NULL;
   RunObject* const run = (RunObject*)self;
-  PyThreadState* const state = Leave(run);
-  const int result = ranklog_flush(run->run, timeout_ms);
-  Return(run, state);
-  return PyLong_FromLong(result);
+  ++run->calls;
+  Wait wait = BeginWait();
+  const int result = ranklog_flush_until(run->run, timeout_ms, WaitStops, &wait);
+  const bool done = EndWait(&wait);
+  --run->calls;
+  return done ? PyLong_FromLong(result) : NULL;
 }
 
 // ---- Content ----

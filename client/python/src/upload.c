@@ -129,13 +129,20 @@ static PyObject* UploadState(PyObject* self, PyObject* none) {
   return PyLong_FromLong(ranklog_upload_state(((UploadObject*)self)->upload));
 }
 
+enum { kSliceMs = 50 };  // how late a handler of a signal may run
+
 static PyObject* UploadWait(PyObject* self, PyObject* args) {
   long long timeout_ms = 0;
   if (!PyArg_ParseTuple(args, "L:wait", &timeout_ms)) return NULL;
-  PyThreadState* const thread = PyEval_SaveThread();
-  const int state = ranklog_upload_wait(((UploadObject*)self)->upload, timeout_ms);
-  PyEval_RestoreThread(thread);
-  return PyLong_FromLong(state);
+  const ranklog_upload* const upload = ((UploadObject*)self)->upload;
+  Wait wait = BeginWait();
+  int state = RANKLOG_STAGING;
+  do {
+    const long long slice_ms = timeout_ms < kSliceMs ? timeout_ms : kSliceMs;
+    state = ranklog_upload_wait(upload, slice_ms);
+    timeout_ms -= slice_ms;
+  } while (state == RANKLOG_STAGING && timeout_ms > 0 && !WaitStops(&wait));
+  return EndWait(&wait) ? PyLong_FromLong(state) : NULL;
 }
 
 static PyObject* UploadError(PyObject* self, PyObject* none) {
