@@ -45,6 +45,21 @@ class Runs(node.NodeTest):
                     raise SystemExit(f"{wrong} was accepted")
         """)
 
+    def test_a_wrong_config_opens_no_run(self):
+        (self.dir / "list.yaml").write_text("[1, 2]")
+        self.python("""
+            import ranklog
+            for wrong in ("nofile.yaml", "list.yaml", [1]):
+                try:
+                    ranklog.init(project="first", config=wrong)
+                except (ranklog.Error, OSError):
+                    pass
+                else:
+                    raise SystemExit(f"{wrong} was accepted")
+            run = ranklog.init(project="second")
+            assert run.project == "second" and ranklog.run is run
+        """)
+
     def test_unknown_settings_are_told_and_do_not_stop(self):
         printed = self.python("""
             import ranklog
@@ -121,6 +136,74 @@ class Runs(node.NodeTest):
                 run.log({f"key{i}": i})
             assert run.summary["key99"] == 99
         """)
+
+    def test_summary_while_another_thread_logs(self):
+        self.python("""
+            import sys, threading
+            import ranklog
+            sys.setswitchinterval(1e-5)
+            run = ranklog.init()
+            ends = threading.Event()
+            def log():
+                for i in range(20_000):
+                    run.summary.remember({f"key{i}": [i]})
+                ends.set()
+            thread = threading.Thread(target=log)
+            thread.start()
+            while not ends.is_set():
+                list(run.summary)
+            thread.join()
+            class Counts:
+                count = 0
+                def __call__(self):
+                    self.count += 1
+                    return last()
+            last, counts = run._last, Counts()
+            object.__setattr__(run.summary, "_last", counts)
+            assert len(dict(run.summary)) == 20_000 and counts.count <= 1, counts.count
+        """)
+
+    def test_summary_sends_changes_of_its_objects(self):
+        self.python("""
+            import ranklog
+            run = ranklog.init()
+            run.summary["a"] = {"b": {"x": 1}, "d": 3}
+            run.summary["a"]["c"] = 2
+            run.summary["a"]["b"]["y"] = 4
+            del run.summary["a"]["d"]
+            assert run.summary["a"] == {"b": {"x": 1, "y": 4}, "c": 2}
+        """)
+        self.assertEqual(self.latest_in("finished")["summary"]["a"], {"b": {"x": 1, "y": 4}, "c": 2})
+
+    def test_after_finish(self):
+        self.python("""
+            import ranklog
+            run = ranklog.init(mode="online")
+            assert not run.offline
+            run.summary["a"] = 1
+            run.finish(2**40)
+            for call in (lambda: run.summary.update({"a": 2}), lambda: run.config.update({"a": 2})):
+                try:
+                    call()
+                except ranklog.UsageError:
+                    pass
+                else:
+                    raise SystemExit("a change after finish()")
+            assert run.summary["a"] == 1 and "a" not in run.config
+        """, env={"RANKLOG_DESTINATIONS": ""})  # fmt: skip
+        self.latest_in("failed")
+
+    def test_texts_that_are_not_utf8(self):
+        self.python(r"""
+            import ranklog
+            run = ranklog.init(name="\ud800", tags=["\ud800"], config={"\ud800": "\ud800"})
+            run.define_metric("\ud800", step_metric="\ud801")
+            run.alert("\ud800", "\ud800")
+            ranklog.Artifact("a\ud800", "t")
+            run.log_artifact(ranklog.Artifact("a", "t\ud800", description="\ud800"))
+            ranklog.run_id_for("\ud800", "")
+        """)
+        self.latest_in("finished")
 
     def test_define_metric(self):
         self.python("""

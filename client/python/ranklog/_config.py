@@ -35,6 +35,8 @@ def _from_file(path: str) -> dict[str, Any]:
         raise Error(f"reading {path} needs PyYAML; run pip install pyyaml") from None
     with open(path, encoding="utf-8") as file:
         loaded = yaml.safe_load(file) or {}
+    if not isinstance(loaded, dict):
+        raise Error(f"{path} has no keys with values; write lines such as lr: 0.1")
     loaded.pop("wandb_version", None)
     # W&B's own files have {key: {"value": ..., "desc": ...}}.
     return {key: item["value"] if isinstance(item, dict) and "value" in item else item for key, item in loaded.items()}
@@ -59,9 +61,9 @@ class Config(MutableMapping[str, Any]):
                     f'Attempted to change value of key "{key}" from {self._items[key]} to {value}\n'
                     "If you really want to do this, pass allow_val_change=True to config.update()"
                 )
-        self._items.update(plain)
         if plain:
             self._write(plain)
+        self._items.update(plain)
 
     def update(self, d: Any = None, allow_val_change: bool | None = None, **items: Any) -> None:  # type: ignore[override]
         self._merge({**parse_config(d), **items}, allow_val_change)
@@ -107,6 +109,7 @@ class Summary(MutableMapping[str, Any]):
     _last: Callable[[], dict[str, tuple[int, Any]]]
     _rows: Callable[[], int]
     _items: dict[str, tuple[int, Any]]
+    _merged: tuple[int, dict[str, Any]]  # after which row, and what
 
     def __init__(
         self, write: Callable[[dict[str, Any]], object], last: Callable[[], dict[str, tuple[int, Any]]], rows: Callable[[], int]
@@ -116,30 +119,40 @@ class Summary(MutableMapping[str, Any]):
         object.__setattr__(self, "_last", last)
         object.__setattr__(self, "_rows", rows)
         object.__setattr__(self, "_items", {})
+        object.__setattr__(self, "_merged", (-1, {}))
 
     def update(self, d: Any = None, **items: Any) -> None:  # type: ignore[override]
         plain = {str(key): _values.plain(value) for key, value in {**(d or {}), **items}.items()}
-        self.remember(plain)
         if plain:
             self._write(plain)
+        self.remember(plain)
 
     def remember(self, plain: Mapping[str, Any]) -> None:
         """Keeps values for reading."""
         number = self._rows()
         self._items.update({key: (number, value) for key, value in plain.items()})
+        object.__setattr__(self, "_merged", (-1, {}))
 
     def _current(self) -> dict[str, Any]:
+        """Merged once for each row: a reader asks for each key. Nothing changes what this returns."""
+        rows = self._rows()
+        merged = self._merged
+        if merged[0] == rows:
+            return merged[1]
         current = self._last()
-        for key, item in self._items.items():
+        for key, item in dict(self._items).items():  # a copy: another thread may log
             if key not in current or current[key][0] <= item[0]:
                 current[key] = item
-        return {key: value for key, (_, value) in current.items() if value is not None}
+        values = {key: value for key, (_, value) in current.items() if value is not None}
+        if self._merged is merged:
+            object.__setattr__(self, "_merged", (rows, values))
+        return values
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.update({key: value})
 
     def __getitem__(self, key: str) -> Any:
-        return self._current()[key]
+        return _member(self._current()[key], lambda value: self.update({key: value}))
 
     def __delitem__(self, key: str) -> None:
         self.update({key: None})
@@ -161,6 +174,33 @@ class Summary(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._current())
+
+
+def _member(value: Any, write: Callable[[dict[str, Any]], object]) -> Any:
+    return Member(value, write) if isinstance(value, dict) else value
+
+
+class Member(dict[str, Any]):
+    """An object in the summary. A change of it goes to the run, with the whole object."""
+
+    def __init__(self, items: dict[str, Any], write: Callable[[dict[str, Any]], object]) -> None:
+        super().__init__(items)
+        self._write = write
+
+    def __getitem__(self, key: str) -> Any:
+        return _member(super().__getitem__(key), lambda value: self.__setitem__(key, value))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._write(self)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._write(self)
+
+    def update(self, *args: Any, **items: Any) -> None:
+        super().update(*args, **items)
+        self._write(self)
 
 
 class BeforeInit:

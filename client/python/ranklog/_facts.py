@@ -99,7 +99,7 @@ class Facts(_native.Run):
     @property
     def offline(self) -> bool:
         destinations = [value for key, value in self._resolved if key == "destinations"]
-        return "wandb" not in destinations and not self.url
+        return bool(destinations) and "wandb" not in destinations and not self.url
 
     @property
     def resumed(self) -> bool:

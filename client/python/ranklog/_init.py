@@ -122,6 +122,9 @@ def init(
              mode=mode, resume=resume, fork_from=fork_from, save_code=save_code, reinit=reinit)
     )  # fmt: skip
     _settings.check(given)
+    # Before anything is opened or finished: a mistake in it raises.
+    items = parse_config(config)
+    defaults = parse_config("config-defaults.yaml") if os.path.exists("config-defaults.yaml") else {}
     if resume_from is not None:
         warn_once("resume_from is not supported, because rows that were delivered stay; use fork_from")
     if tensorboard or sync_tensorboard:
@@ -139,17 +142,15 @@ def init(
         if given.resume == "must":
             raise Error("Cannot resume a run while another run is active; finish it, or use reinit='create_new'")
         warn_once("init() was called while a run is open, and returns that run; use reinit='create_new' for another one")
-        live[-1].config.update(parse_config(config), allow_val_change=True)
+        live[-1].config.update(items, allow_val_change=True)
         return live[-1]
 
     run = _open(given)
-    items = parse_config(config)
     if config_include_keys is not None:
         items = {key: value for key, value in items.items() if key in config_include_keys}
     for key in config_exclude_keys or ():
         items.pop(key, None)
-    if os.path.exists("config-defaults.yaml"):
-        run.config.update("config-defaults.yaml")
+    run.config.update(defaults)
     run.config.update(items, allow_val_change=True)
     if given.save_code:
         run._save_program()
