@@ -181,14 +181,19 @@ data = {'a': 1, 'scalar': Scalar(), 'b': 2}
             class Value:
                 shape = ()
                 tolist = None
+                asked = 0
                 def item(self):
-                    signal.raise_signal(signal.SIGINT)
+                    Value.asked += 1
+                    if Value.asked == 1:
+                        signal.raise_signal(signal.SIGINT)
                     return 1.0
             run = ranklog.init()
             try:
                 run.log({'a': Value()})
             except KeyboardInterrupt:
                 run.log({'a': 2})
+            else:
+                raise SystemExit('Ctrl-C was lost')
         """)
         self.assertEqual(self.rows(), [{"_step": 0, "a": 2}])
 

@@ -362,6 +362,52 @@ class Runs(node.NodeTest):
             self.assertEqual(printed.count(f"{name} is not supported"), 1, printed)
         self.assertEqual(self.rows(), [{"_step": step, "a": 1} for step in range(3)])
 
+    def test_names_that_do_nothing_do_not_raise(self):
+        printed = self.python("""
+            import ranklog as wandb
+            import ranklog.keras
+            import ranklog.integration.lightning.fabric
+            from ranklog.data_types import Image, Video
+            from ranklog.integration.keras import WandbMetricsLogger
+            from ranklog.sdk.data_types.image import Image as SameImage
+            from ranklog.sdk.wandb_run import Run
+            from ranklog.xgboost import wandb_callback
+            assert Image is SameImage is wandb.Image and Run is wandb.Run and wandb.sdk.wandb_run.Run is Run
+            run = wandb.init()
+            class Clip(wandb.Video):
+                def __init__(self):
+                    super().__init__("a.mp4", fps=4)
+            assert isinstance(Clip(), (wandb.Image, wandb.Video)) and not isinstance(1, wandb.Video) and issubclass(Clip, Video)
+            run.log({"clip": Clip(), "clips": [wandb.Video("b.mp4")], "points": wandb.Object3D.from_file("c"), "a": 1})
+            WandbMetricsLogger()
+            wandb_callback()
+            wandb.plot.line(None)
+            assert wandb.restore("x") is run.restore("x") is wandb.use_model("x") is None
+            artifact = wandb.Artifact("m", "model")
+            assert not artifact.size > 3 and artifact.url is None and artifact.created_at is None and artifact.is_draft
+            for name in ("api", "env", "EvalTable", "JoinedTable", "lightgbm", "wandb_sdk", "data_types"):
+                getattr(wandb, name)
+            assert (run.starting_step, run.sweep_url, run.project_url, run.config_static) == (0, None, None, run.config)
+            run.config.persist()
+            table = wandb.Table(columns=["a"], data=[[1], [2]])
+            table.cast("a", int)
+            assert table.get_index() == [0, 1]
+            issubclass(wandb.errors.AuthenticationError, wandb.errors.CommError) and wandb.errors.UnsupportedError
+            wandb.termwarn("told")
+            try:
+                import ranklog.no_such_module
+            except ImportError:
+                pass
+            else:
+                raise SystemExit("no ImportError")
+            wandb.join()
+            assert wandb.run is None
+        """)
+        for name in ("ranklog.Video", "ranklog.integration.keras.WandbMetricsLogger", "ranklog.xgboost.wandb_callback", "ranklog.restore", "Table.cast"):
+            self.assertEqual(printed.count(f"{name} is not supported"), 1, printed)
+        self.assertIn("ranklog: told", printed)
+        self.assertEqual(self.rows(), [{"_step": 0, "a": 1}])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,7 +19,7 @@ except ImportError as error:
         f"{__path__[0]} has no compiled part that fits this Python ({error}); install the wheel that deploy/wheel.sh makes, "
         "or set PYTHONPATH to the folder `python` of a build tree"
     ) from error
-from ranklog import _init, _values, errors
+from ranklog import _init, _standin, _values, errors
 from ranklog._artifact import Artifact
 from ranklog._config import Config, Summary
 from ranklog._init import attach, finish, init, login, setup, teardown
@@ -54,6 +54,9 @@ else:
     _init.make_current(None)
 
 
+_standin.install()
+
+
 def run_id_for(save_dir: str, experiment: str) -> str:
     """An id that is the same for each start of an experiment: the SHA-1 of "{save_dir}/{experiment}". Use it with `resume`."""
     return _native.run_id_for(_values.clean(save_dir), _values.clean(experiment))
@@ -68,13 +71,22 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module("ranklog.util")
-    if name == "sdk":  # for annotations such as wandb.sdk.wandb_run.Run
-        from types import SimpleNamespace
+    if name == "join":
+        return finish
+    if name in ("termlog", "termwarn", "termerror"):
+        from ranklog._warn import term
 
-        return SimpleNamespace(wandb_run=SimpleNamespace(Run=Run), Settings=Settings)
-    from ranklog._unsupported import MODULE_NAMES
-    from ranklog._warn import Unsupported
+        return term
+    name = {"wandb_sdk": "sdk"}.get(name, name)
+    if name in _standin.MODULES:
+        import importlib
 
+        return importlib.import_module(f"ranklog.{name}")
+    from ranklog._unsupported import MODULE_NAMES, NONE
+    from ranklog._warn import UnsupportedCall
+
+    if name in NONE:
+        return UnsupportedCall(f"ranklog.{name}", MODULE_NAMES[name])
     if name in MODULE_NAMES:
-        return Unsupported(f"ranklog.{name}", MODULE_NAMES[name])
+        return _standin.absent(f"ranklog.{name}", MODULE_NAMES[name])
     raise AttributeError(f"module 'ranklog' has no attribute {name!r}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Optional
 
 from ranklog import _values
-from ranklog._unsupported import ARTIFACT_NAMES
+from ranklog._unsupported import ARTIFACT_FACTS, ARTIFACT_NAMES
 from ranklog._warn import Unsupported, warn_once
 
 _STAGING, _STAGED, _REFUSED = 0, 1, 2
@@ -210,10 +210,16 @@ class Artifact:
             raise CommError(f"cannot download the artifact {self.name}: {done.stderr.strip()}")
         return root
 
+    @property
+    def is_draft(self) -> bool:
+        return self._upload is None
 
     def __getattr__(self, name: str) -> Any:
         if name in ARTIFACT_NAMES:
             return Unsupported(f"Artifact.{name}", ARTIFACT_NAMES[name])
+        if name in ARTIFACT_FACTS:
+            warn_once(f"Artifact.{name} is not known here; it is always {ARTIFACT_FACTS[name]!r}")
+            return ARTIFACT_FACTS[name]
         raise AttributeError(f"an artifact has no attribute {name!r}")
 
 

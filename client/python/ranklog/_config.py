@@ -71,6 +71,9 @@ class Config(MutableMapping[str, Any]):
     def setdefaults(self, d: Any) -> None:
         self._merge({key: value for key, value in parse_config(d).items() if key not in self._items}, None)
 
+    def persist(self) -> None:
+        """Does nothing: each change is sent at once."""
+
     def as_dict(self) -> dict[str, Any]:
         return dict(self._items)
 

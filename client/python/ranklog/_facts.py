@@ -78,6 +78,20 @@ class Facts(_native.Run):
         """The run's page, once the daemon knows it."""
         return self._url() or None
 
+    @property
+    def project_url(self) -> Optional[str]:
+        url = self.url
+        return url.rsplit("/runs/", 1)[0] if url else None
+
+    @property
+    def sweep_url(self) -> None:
+        return None
+
+    @property
+    def starting_step(self) -> int:
+        """Always 0: only the daemon knows the steps of an earlier run."""
+        return 0
+
     def get_url(self) -> Optional[str]:
         return self.url
 

@@ -120,7 +120,8 @@ class Files(Facts):
         """Logs the Python sources below `root`, requirements.txt and Dockerfile as the code of the run."""
         if include_fn is not None or exclude_fn is not None:
             warn_once("include_fn and exclude_fn of log_code() are not supported; it logs the Python sources")
-        upload = Upload(self._log_code(os.fsencode(root or "."), None if name is None else _values.clean(name), list(_CODE)), f"the code below {root}")
+        name = None if name is None else _values.clean(name)
+        upload = Upload(self._log_code(os.fsencode(root or "."), name, list(_CODE)), f"the code below {root}")
         if upload.state == "refused":
             upload.wait(0)
         return upload
@@ -142,6 +143,10 @@ class Files(Facts):
             os.makedirs(self._files_dir, exist_ok=True)
         return self._files_dir
 
+    @property
+    def sync_dir(self) -> str:
+        return os.path.dirname(self.dir)
+
     def _save_dir(self) -> None:
         if self._files_dir is None:
             return
@@ -149,5 +154,3 @@ class Files(Facts):
             for name in names:
                 path = os.path.join(folder, name)
                 self._save_one(path, os.path.relpath(path, self._files_dir), "now")
-
-

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from ranklog import _values
-from ranklog._warn import warn_once
+from ranklog._warn import Unsupported, warn_once
 
 # enum ranklog_kind of ranklog/c.h
 _IMAGE, _IMAGES, _TABLE, _HTML = 8, 9, 10, 11
@@ -185,6 +185,21 @@ class Table:
 
     def iterrows(self) -> Iterator[tuple[int, list[Any]]]:
         return iter(enumerate(self.data))
+
+    def get_dataframe(self) -> Any:
+        import pandas
+
+        return pandas.DataFrame(self.data, columns=self.columns)
+
+    def get_index(self) -> list[int]:
+        return list(range(len(self.data)))
+
+    def __getattr__(self, name: str) -> Any:
+        from ranklog._unsupported import TABLE_NAMES
+
+        if name in TABLE_NAMES:
+            return Unsupported(f"Table.{name}", TABLE_NAMES[name])
+        raise AttributeError(f"a table has no attribute {name!r}")
 
     def _field(self) -> tuple[int, list[Any]]:
         return (_TABLE, [[str(column) for column in self.columns], [[_cell(value) for value in row] for row in self.data]])

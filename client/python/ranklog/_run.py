@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from ranklog import _native, _values
 from ranklog._config import Config, Summary
 from ranklog._files import Files
-from ranklog._warn import Unsupported, warn_once
+from ranklog._warn import Unsupported, UnsupportedCall, warn_once
 from ranklog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,6 +103,10 @@ class Run(Files):
     def _update_summary(self, items: dict[str, Any]) -> None:
         self._raise_if_finished("summary.update")
         self._summary(items)
+
+    @property
+    def config_static(self) -> Config:
+        return self.config
 
     def _raise_if_finished(self, call: str) -> None:
         if self._finished:
@@ -216,8 +220,8 @@ class Run(Files):
     # ---- Not here ----
 
     def __getattr__(self, name: str) -> Any:
-        from ranklog._unsupported import RUN_METHODS
+        from ranklog._unsupported import NONE, RUN_METHODS
 
         if name in RUN_METHODS:
-            return Unsupported(f"run.{name}", RUN_METHODS[name])
+            return (UnsupportedCall if name in NONE else Unsupported)(f"run.{name}", RUN_METHODS[name])
         raise AttributeError(f"a run has no attribute {name!r}")

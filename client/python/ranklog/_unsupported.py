@@ -3,6 +3,9 @@
 Each name has what to do instead, or nothing. Using one warns once and does nothing.
 """
 
+# Functions that return None, because a program uses the result at once.
+NONE = ("restore", "use_model")
+
 MODULE_NAMES: dict[str, str] = {
     "Audio": "save the file by run.save()",
     "Video": "save the file by run.save()",
@@ -11,8 +14,10 @@ MODULE_NAMES: dict[str, str] = {
     "Plotly": "log an Image or Html",
     "Graph": "",
     "Classes": "",
+    "EvalTable": "log a Table",
+    "JoinedTable": "log a Table",
+    "ArtifactTTL": "",
     "box3d": "",
-    "plot": "log a Table",
     "plot_table": "log a Table",
     "sweep": "",
     "agent": "",
@@ -20,14 +25,23 @@ MODULE_NAMES: dict[str, str] = {
     "launch": "",
     "tensorboard": "log the values by run.log()",
     "gym": "",
-    "integration": "see ranklog.integrations",
     "restore": "ranklog artifacts get",
+    "use_model": "use_artifact(name).download()",
+    "api": "use Api()",
+    "env": "",
+    "agents": "",
+    "catboost": "",
+    "lightgbm": "log the values by run.log()",
+    "xgboost": "log the values by run.log()",
+    "sacred": "",
+    "tensorflow": "",
+    "pin_config_keys": "",
+    "termsetup": "",
+    "trigger": "",
+    "visualize": "",
     "watch": "log a Histogram of the gradients",
     "unwatch": "",
-    "sklearn": "",
-    "keras": "",
     "jupyter": "",
-    "apis": "",
     "link_model": "",
     "require": "",
 }
@@ -47,10 +61,23 @@ RUN_METHODS: dict[str, str] = {
     "pin_config_keys": "",
     "get_project_url": "",
     "get_sweep_url": "",
+    "write_logs": "",
 }
 
 ARTIFACT_NAMES: dict[str, str] = {
-    **dict.fromkeys(("version", "id", "digest", "qualified_name", "source_name", "entity", "project", "manifest", "ttl", "size"), ""),
-    **dict.fromkeys(("get", "get_entry", "get_path", "file", "files", "checkout", "verify"), "use download()"),
-    **dict.fromkeys(("delete", "link", "logged_by", "used_by", "remove", "save", "finalize"), ""),
+    **dict.fromkeys(("manifest",), ""),
+    **dict.fromkeys(("get", "get_entry", "get_path", "file", "files", "checkout", "verify", "json_encode"), "use download()"),
+    **dict.fromkeys(("delete", "link", "unlink", "logged_by", "used_by", "remove", "save", "finalize", "new_draft"), ""),
+    **dict.fromkeys(("get_added_local_path_name",), ""),
 }
+
+# Facts that only the tracker knows.
+ARTIFACT_FACTS: dict[str, object] = {
+    **dict.fromkeys(("version", "id", "digest", "digest_algorithm", "qualified_name", "collection", "commit_hash", "url", "ttl")),
+    **dict.fromkeys(("entity", "project", "created_at", "updated_at", "linked_at", "history_step", "distributed_id", "use_as")),
+    **dict.fromkeys(("source_artifact", "source_collection", "source_entity", "source_name", "source_project")),
+    **dict.fromkeys(("source_qualified_name", "source_version")),
+    **{"size": 0, "file_count": 0, "is_link": False, "linked_artifacts": ()},
+}
+
+TABLE_NAMES: dict[str, str] = dict.fromkeys(("cast", "add_computed_columns", "set_pk", "set_fk", "index_ref"), "")

@@ -84,6 +84,8 @@ def _plain(value: Any, for_config: bool) -> Any:
         return str(value) if for_config else value._field()
     if isinstance(value, (list, tuple)) and not for_config and value and all(hasattr(type(item), "_field") for item in value):
         return type(value[0])._fields(value)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, Unsupported) for item in value):
+        return None
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [plain(item, for_config) for item in value]
     if isinstance(value, enum.Enum):

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 _told: set[str] = set()
 _TRUE = {"1", "yes", "true", "on"}
 
 
 def warn_once(text: str) -> None:
-    if text in _told:
-        return
-    _told.add(text)
+    if text not in _told:
+        _told.add(text)
+        _print(text)
+
+
+def term(string: object = "", newline: bool = True, repeat: bool = True) -> None:
+    """`termlog()`, `termwarn()` and `termerror()` of W&B's package."""
+    text = str(string)
+    if repeat:
+        _print(text)
+    else:
+        warn_once(text)
+
+
+def _print(text: str) -> None:
     quiet = os.environ.get("RANKLOG_QUIET") or os.environ.get("WANDB_SILENT") or ""
     if quiet.lower() in _TRUE or os.environ.get("LOCAL_RANK", "0") not in ("", "0"):
         return
@@ -40,3 +53,16 @@ class Unsupported:
 
     def __bool__(self) -> bool:
         return False
+
+    def __len__(self) -> int:
+        return 0
+
+    def __iter__(self) -> Iterator[Unsupported]:
+        return iter(())
+
+
+class UnsupportedCall(Unsupported):
+    """A function whose result a program uses at once, such as the path of a file: it is None."""
+
+    def __call__(self, *args: object, **named: object) -> None:  # type: ignore[override]
+        super().__call__(*args, **named)

@@ -15,3 +15,11 @@ class ConfigError(Error):
 
 class CommError(Error):
     """Never raised: the network is the daemon's. Here for `except wandb.errors.CommError`."""
+
+
+class AuthenticationError(CommError):
+    """Never raised, as its base."""
+
+
+class UnsupportedError(UsageError):
+    """Never raised: what is not supported warns."""
