@@ -159,8 +159,8 @@ bool Sender::Await(Time time, const std::function<bool()>& done) { return SendUn
 void Sender::Nudge() {}
 const char* Sender::Trouble() { return nullptr; }
 
-void RunState::AwaitStaging(std::chrono::milliseconds) {}  // no test has uploads
-void RunState::AnnounceToConsole() {}                      // nor a console
+void RunState::AwaitStaging(std::chrono::milliseconds, const Stops&) {}  // no test has uploads
+void RunState::AnnounceToConsole() {}                                    // nor a console
 void RunState::StopConsole() {}
 void RunState::EndSaves() {}
 
