@@ -13,6 +13,7 @@ using model::Json;
 
 constexpr size_t kBatchBytes = 1 << 20;  // as the rows of runs: aggregate/batch_builder.h
 constexpr size_t kBatchBlocks = 256;
+constexpr double kMostStep = 9e18;  // fits in an int64_t
 constexpr double kMostTime = 9e12;  // s; fits in an int64_t of microseconds
 
 }  // namespace
@@ -46,7 +47,7 @@ void HistoryRows::Add(const RecordValues& record) {
     }
     const absl::string_view key = record.PathOf(value)[0];
     double number = 0;
-    if (key == "_step" && ParseNumber(value.json, &number)) {
+    if (key == "_step" && ParseNumber(value.json, &number) && std::abs(number) < kMostStep) {
       step = static_cast<int64_t>(number);
     } else if (key == "_timestamp" && ParseNumber(value.json, &number)) {
       seconds = number;

@@ -1,4 +1,4 @@
-// Writes the binary seeds: fuzz_seeds DIR creates DIR/{ring,messages,blobs,wandb_log}/NAME.
+// Writes the binary seeds: fuzz_seeds DIR creates DIR/{ring,messages,blobs,values,wandb_log}/NAME.
 
 #include <stdio.h>
 
@@ -13,6 +13,7 @@
 #include "service/wandb_log/log_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/ring_image.h"
+#include "wandb/wandb_internal.pb.h"
 
 namespace ranklog::fuzz {
 namespace {
@@ -175,6 +176,22 @@ void WandbLogs(const std::string& dir) {
   }
 }
 
+void WandbValues(const std::string& dir) {
+  wandb_internal::Record history;
+  history.mutable_history()->mutable_step()->set_num(7);
+  history.mutable_history()->add_item()->set_key("loss");
+  history.mutable_history()->mutable_item(0)->set_value_json("0.5");
+  history.mutable_history()->add_item()->add_nested_key("a");
+  history.mutable_history()->mutable_item(1)->add_nested_key("b");
+  history.mutable_history()->mutable_item(1)->set_value_json("{\"c\": [NaN, \"x\"]}");
+  Write(dir, "history", history.SerializeAsString());
+  wandb_internal::Record config;
+  config.mutable_config()->add_update()->set_key("lr");
+  config.mutable_config()->mutable_update(0)->set_value_json("{\"x\": 1e400}");
+  config.mutable_config()->add_remove()->add_nested_key("lr");
+  Write(dir, "config", config.SerializeAsString());
+}
+
 }  // namespace
 }  // namespace ranklog::fuzz
 
@@ -187,6 +204,7 @@ int main(int argc, char** argv) {
   ranklog::fuzz::Rings(dir + "/ring");
   ranklog::fuzz::Messages(dir + "/messages");
   ranklog::fuzz::Blobs(dir + "/blobs");
+  ranklog::fuzz::WandbValues(dir + "/values");
   ranklog::fuzz::WandbLogs(dir + "/wandb_log");
   return 0;
 }

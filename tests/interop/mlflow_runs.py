@@ -111,7 +111,8 @@ def files(server, node):
     equal(server.file(f"{root}/artifacts/gpt/model.txt"), b"weights", "a file of the artifact")
     equal(server.file(f"{root}/artifacts/gpt/deep/er.txt"), b"more", "a file of the artifact")
     equal(server.file(f"{root}/notes.txt"), b"hello", "a file")
-    assert b"printed" in server.file(f"{root}/output.log"), "console"
+    # Its reader may come after the run's end; then the run ends once more.
+    mlflow_site.wait_for(lambda: b"printed" in server.file(f"{root}/output.log"), "the console")
     assert '"best"' in tags(run)["ranklog.artifact.gpt"], tags(run)
     cpu = server.history(run["info"]["run_id"], "system/node/cpu_utilization_percentage")
     assert len(cpu) >= 2 and cpu[0][0] == 0, cpu

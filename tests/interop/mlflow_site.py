@@ -93,8 +93,13 @@ class Server:
 
     def file(self, path):
         url = f"{self.url}/api/2.0/mlflow-artifacts/artifacts/{path}"
-        with urllib.request.urlopen(urllib.request.Request(url, headers=self.headers), timeout=TIMEOUT) as answer:
-            return answer.read()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=self.headers), timeout=TIMEOUT) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return b""
 
 
 class Node:
