@@ -111,16 +111,22 @@ class Summary(MutableMapping[str, Any]):
     _write: Callable[[dict[str, Any]], object]
     _last: Callable[[], dict[str, tuple[int, Any]]]
     _rows: Callable[[], int]
+    _settle: Callable[[], None]
     _items: dict[str, tuple[int, Any]]
     _merged: tuple[int, dict[str, Any]]  # after which row, and what
 
     def __init__(
-        self, write: Callable[[dict[str, Any]], object], last: Callable[[], dict[str, tuple[int, Any]]], rows: Callable[[], int]
+        self,
+        write: Callable[[dict[str, Any]], object],
+        last: Callable[[], dict[str, tuple[int, Any]]],
+        rows: Callable[[], int],
+        settle: Callable[[], None],
     ) -> None:
-        """`last`: the values of rows, with the numbers of the rows. `rows`: the number of the last row."""
+        """`last`: the values of rows, with the numbers of the rows. `rows`: the number of the last row. `settle` waits for them."""
         object.__setattr__(self, "_write", write)
         object.__setattr__(self, "_last", last)
         object.__setattr__(self, "_rows", rows)
+        object.__setattr__(self, "_settle", settle)
         object.__setattr__(self, "_items", {})
         object.__setattr__(self, "_merged", (-1, {}))
 
@@ -138,6 +144,7 @@ class Summary(MutableMapping[str, Any]):
 
     def _current(self) -> dict[str, Any]:
         """Merged once for each row: a reader asks for each key. Nothing changes what this returns."""
+        self._settle()
         rows = self._rows()
         merged = self._merged
         if merged[0] == rows:

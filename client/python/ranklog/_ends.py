@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Optional
 
-from ranklog import _init
+from ranklog import _cuda, _init
 
 _installed = False
 _child = 0  # the process whose end as a child of multiprocessing is handled
@@ -59,6 +59,7 @@ def _after_fork_in_child() -> None:
     # Rows that wait are the parent's to write.
     for run in _init.all_runs():
         run._pending.clear()
+        _cuda.after_fork_in_child(run)
         if not run._finished:
             run._slow = False
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from ranklog import _native, _values
+from ranklog import _cuda, _native, _values
 from ranklog._config import Config, Summary
 from ranklog._files import Files
 from ranklog._warn import Unsupported, UnsupportedCall, warn_once
@@ -52,12 +53,13 @@ class Run(Files):
         self._files_dir = None
         self._uploads = []
         self._pending: dict[str, Any] = {}  # of log(..., commit=False), for the next row
+        self._late = _cuda.Queue(self)
         self._finished = False
         self._on_finish: Any = None  # called with the run
         self._start_time = time.time()
         self._resolved = self._settings()
         self.config = Config(self._update_config)
-        self.summary = Summary(self._update_summary, self._last, lambda: self._rows)
+        self.summary = Summary(self._update_summary, self._last, lambda: self._rows, self._wait_for_gpu)
         for name in self.refused_settings:
             warn_once(f"the setting {name} is unknown, or its value cannot be used")
 
@@ -70,21 +72,24 @@ class Run(Files):
             raise TypeError("`log` must be passed a dictionary")
         if any(not isinstance(key, str) for key in data):
             raise TypeError("Key values passed to `log` must be strings.")
-        row = {key: _values.plain(value) for key, value in data.items()}
-        row = {key: value for key, value in row.items() if value is not None}
+        self._late.log(data, step, commit)
+
+    def _log_plain(self, row: dict[str, Any], step: Optional[int], commit: Optional[bool]) -> None:
+        now = self._logged_step
         if step is None and commit is not None and not commit:
             if self._given:  # the row of this step is still open
-                self._write(row, self.step)
+                self._write(row, now)
             else:
                 self._pending.update(row)
-                self._slow = True
+                self._follow()
             return
-        if step is not None and step < self.step:
+        if step is not None and step < now:
             self._log(row, step)  # refused, as a whole; the library tells it
             return
         if self._pending:
-            pending, self._pending, self._slow = self._pending, {}, False
-            if step is None or step == self.step:
+            pending, self._pending = self._pending, {}
+            self._follow()
+            if step is None or step == now:
                 row = {**pending, **row}
             else:
                 self._write(pending, None)
@@ -96,12 +101,28 @@ class Run(Files):
         if self._log(row, step):
             self.summary.remember({key: value for key, value in row.items() if not isinstance(value, tuple)})
 
+    def _follow(self) -> None:
+        """Sets whether all rows come to `_log_slowly()`."""
+        self._slow = self._finished or bool(self._pending) or bool(self._late)
+
+    _logged_step = _native.Run.step
+
+    @property
+    def step(self) -> int:
+        """The step of the next row without one."""
+        return max(self._logged_step, self._late.step) if self._late else self._logged_step
+
+    def _wait_for_gpu(self) -> None:
+        if self._late:
+            self._late.wait(math.inf)
+
     def _update_config(self, items: dict[str, Any]) -> None:
         self._raise_if_finished("config.update")
         self._config(items)
 
     def _update_summary(self, items: dict[str, Any]) -> None:
         self._raise_if_finished("summary.update")
+        self._wait_for_gpu()  # rows before it must not replace it
         self._summary(items)
 
     @property
@@ -124,6 +145,18 @@ class Run(Files):
             self._commit_pending()
             self._save_dir()
 
+    def _end_rows(self, timeout_ms: int) -> int:
+        """Waits for the GPU, and at the end of the time no more. Returns what is left of the time."""
+        if not self._late:
+            return timeout_ms
+        limit = (self._finish_timeout() if timeout_ms < 0 else timeout_ms) / 1000
+        deadline = time.monotonic() + limit
+        try:
+            self._late.wait(limit)
+        finally:
+            self._late.give_up()
+        return _until(deadline)
+
     def finish(self, exit_code: Optional[int] = None, quiet: Optional[bool] = None) -> None:
         """Ends this process's part of the run, and waits until its rows are durable on this node."""
         self._finish_within(exit_code, -1)
@@ -133,20 +166,25 @@ class Run(Files):
         code = max(-_MAX_CODE - 1, min(_MAX_CODE, int(exit_code or 0)))
         if self._finished:
             return
-        self._before_end()
-        self._finished = self._slow = True
-        try:
-            self._finish(code, timeout_ms)
-        finally:  # Ctrl-C ends the wait, and the run has ended all the same
-            self._uploads = []
-            if self._on_finish is not None:
-                self._on_finish(self)
+        left = 0
+        try:  # Ctrl-C ends each wait, and the run has ended all the same
+            left = self._end_rows(timeout_ms)
+        finally:
+            self._before_end()
+            self._finished = self._slow = True
+            try:
+                self._finish(code, left)
+            finally:
+                self._uploads = []
+                if self._on_finish is not None:
+                    self._on_finish(self)
 
     def _finish_timeout(self) -> int:
         return int(self._setting("finish_timeout") or 10_000)
 
     def _leave(self, deadline: float) -> None:
         """Like finish(), with the exit code of the process, which exits now. Waits until `deadline` of time.monotonic()."""
+        self._end_rows(_until(deadline))
         self._before_end()
         self._finished = self._slow = True
         if self._flush(_until(deadline)) == 0:
@@ -156,8 +194,11 @@ class Run(Files):
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Waits until all rows so far are durable on this node. Returns whether they are."""
+        deadline = time.monotonic() + timeout
+        if self._late and not self._late.wait(timeout):
+            return False
         self._commit_pending()
-        return self._flush(round(timeout * 1000)) == 0
+        return self._flush(_until(deadline)) == 0
 
     def __enter__(self) -> Run:
         return self

@@ -10,7 +10,7 @@ from typing import Any
 from ranklog._warn import Unsupported
 
 # How src/row.c makes a number of a value of a foreign type.
-_RICH, _FLOAT, _INTEGER, _FLAG, _ITEM = range(5)
+_RICH, _FLOAT, _INTEGER, _FLAG, _ITEM, _TENSOR = range(6)
 # W&B's limits: a longer array becomes a histogram with this number of bins.
 _LIST_LENGTH = 32
 
@@ -25,7 +25,7 @@ def kind_of(cls: type) -> int:
     if ("numpy", "bool_") in names or ("numpy", "bool") in names:
         return _FLAG
     if is_array(cls):
-        return _ITEM
+        return _TENSOR if hasattr(cls, "is_cuda") else _ITEM
     return _RICH
 
 

@@ -116,7 +116,8 @@ enum Kind {
   kFloat = 1,    // by __float__
   kInteger = 2,  // by __index__
   kFlag = 3,     // by __bool__
-  kItem = 4      // by item(): a tensor or array of one element. Others are rich.
+  kItem = 4,     // by item(): an array of one element. Others are rich.
+  kTensor = 5    // by item(), unless it is on a GPU: item() would wait, so it is rich.
 };
 static PyObject* kind_of;  // a function
 enum { kTypes = 32 };      // a power of 2
@@ -146,9 +147,31 @@ static int KindOf(PyObject* value) {
   PyObject* const former = types[at].type;
   Py_INCREF(type);
   types[at].type = type;
-  types[at].kind = number < 0 || number > kItem ? kRich : (enum Kind)number;
+  types[at].kind = number < 0 || number > kTensor ? kRich : (enum Kind)number;
   Py_XDECREF(former);
   return types[at].kind;
+}
+
+// The name as a Python text, made once.
+static PyObject* Interned(const char* name, PyObject** kept) {
+  if (*kept == NULL) *kept = PyUnicode_InternFromString(name);
+  return *kept;
+}
+
+// False also with an exception.
+static bool IsOnGpu(PyObject* tensor) {
+  static PyObject* kept;
+  PyObject* const name = Interned("is_cuda", &kept);
+  PyObject* const is_cuda = name == NULL ? NULL : PyObject_GetAttr(tensor, name);
+  Py_XDECREF(is_cuda);
+  return is_cuda == Py_True;
+}
+
+// Null with an exception.
+static PyObject* Item(PyObject* array) {
+  static PyObject* kept;
+  PyObject* const name = Interned("item", &kept);
+  return name == NULL ? NULL : PyObject_CallMethodObjArgs(array, name, NULL);
 }
 
 // 1: done. 0: it is rich. -1: an exception.
@@ -164,8 +187,11 @@ static int SetForeign(PyObject* value, ranklog_field* field, PyObject** held) {
     case kFlag:
       scalar = PyBool_FromLong(PyObject_IsTrue(value));
       break;
+    case kTensor:
+      if (IsOnGpu(value) || PyErr_Occurred()) break;
+      // fall through
     case kItem:
-      scalar = PyObject_CallMethod(value, "item", NULL);
+      scalar = Item(value);
       break;
     default:
       break;
