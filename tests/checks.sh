@@ -98,7 +98,7 @@ if [ "$clang" = yes ]; then
   clang-tidy --config-file=.clang-tidy --dump-config >/dev/null
   cmake --fresh -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_TESTS=OFF \
     -DRANKLOG_UNITY=$unity -DRANKLOG_BATCH=0 >/dev/null
-  ninja -C build/clang --quiet proto/ranklog/v1/ranklog.pb.h proto/wandb/wandb_internal.pb.h
+  ninja -C build/clang --quiet proto/ranklog/v1/ranklog.pb.h proto/wandb/wandb_internal.pb.h service/ui/embedded.cc
   python3 -c 'import json, os
 for command in json.load(open("build/clang/compile_commands.json")): print(os.path.relpath(command["file"]))' |
     grep -E '^(build/clang/)?(client|service)/' | grep -v '^client/example.cc$' >build/clang/files
