@@ -265,6 +265,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   if (request.gzip && !request.file) handle_->Append("Content-Encoding: gzip");
 
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request.once ? 1L : 0L);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, handle_->headers.get());
   curl_easy_setopt(easy, CURLOPT_USERAGENT, "ranklog/" RANKLOG_VERSION);

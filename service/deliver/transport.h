@@ -44,6 +44,9 @@ struct HttpRequest {
   // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
   bool insecure_tls = false;  // accept any certificate of the server
+  // A repetition would do it twice. By itself, libcurl sends a request again if a connection that it
+  // used before breaks before the answer, so this one gets a new connection.
+  bool once = false;
   // For the whole exchange. With `file`: for a time in which nothing moves; noticed up to 7 s late.
   absl::Duration timeout = absl::Seconds(30);
   // Limit for the body of the answer; deliveries need less than a tenth.

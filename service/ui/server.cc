@@ -19,8 +19,9 @@
 namespace ranklog::ui {
 namespace {
 
-constexpr int kThreads = 24;
-constexpr int kMostLive = 16;  // each occupies a thread
+constexpr int kThreads = 64;  // small, and another user of this node may hold some for a while
+constexpr char kRequestTimeoutMs[] = "2000";  // a browser on this machine sends a request at once
+constexpr int kMostLive = 16;                 // each occupies a thread
 
 // Without 'unsafe-inline', a text that became markup by mistake could not run.
 constexpr char kHeaders[] =
@@ -114,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                             "keep_alive_timeout_ms",
                             "5000",
                             "request_timeout_ms",
-                            "10000",
+                            kRequestTimeoutMs,
                             "access_control_allow_origin",
                             "",
                             "access_control_allow_methods",

@@ -94,6 +94,7 @@ HttpRequest Post(absl::string_view server, absl::string_view path, std::string b
   request.url = absl::StrCat(server, "/api/2.0/mlflow/", path);
   request.headers = {{"Content-Type", "application/json"}};
   request.body = std::move(body);
+  request.once = path == "runs/create";
   return request;
 }
 

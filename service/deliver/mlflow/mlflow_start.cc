@@ -200,7 +200,10 @@ absl::Duration MlflowDelivery::Join(const ServerRun& found, absl::Time now) {
         now);
   }
   cursor_.joined = true;
-  cursor_.replays_through = found.last_step;
+  // Steps of a run that only other programs wrote are not those of our rows.
+  const std::string digest = RunDigest(run_);
+  cursor_.replays_through = found.Tag(kRunTag) == digest ? found.last_step : -1;
+  AddTags({{kRunTag, digest}});
   Created(found);
   return absl::ZeroDuration();
 }

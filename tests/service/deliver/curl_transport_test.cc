@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <fstream>
@@ -11,9 +13,13 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/base/unique_fd.h"
 #include "service/deliver/gzip.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/status_matchers.h"
@@ -222,6 +228,75 @@ TEST_F(CurlTransportTest, FileThatDoesNotMoveTimesOut) {
 TEST_F(CurlTransportTest, KeepsItsConnection) {
   for (int i = 0; i < 4; ++i) ASSERT_OK(transport_->Send(To("/echo")));
   EXPECT_EQ(ports_.size(), 1u);
+}
+
+// Answers the first request, and closes the connection after each later one, without an answer.
+class CuttingServer {
+ public:
+  CuttingServer() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_.get(), 8), 0);
+    EXPECT_EQ(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~CuttingServer() {
+    shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+    for (const UniqueFd& connection : connections_) shutdown(connection.get(), SHUT_RDWR);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  std::string url() const { return absl::StrCat("http://127.0.0.1:", port_, "/"); }
+  int requests() const { return requests_; }
+
+ private:
+  // The client keeps the first connection, also while it uses another.
+  void Serve() {
+    while (true) {
+      UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection.valid()) return;
+      threads_.emplace_back([this, fd = connection.get()] { ServeConnection(fd); });
+      connections_.push_back(std::move(connection));
+    }
+  }
+  void ServeConnection(int fd) {
+    std::string request;
+    char bytes[4096];
+    for (ssize_t size = 0; (size = recv(fd, bytes, sizeof bytes, 0)) > 0;) {
+      request.append(bytes, static_cast<size_t>(size));
+      if (!absl::EndsWith(request, "end")) continue;
+      request.clear();
+      if (++requests_ > 1) break;
+      constexpr char kAnswer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+      send(fd, kAnswer, sizeof kAnswer - 1, MSG_NOSIGNAL);
+    }
+    shutdown(fd, SHUT_RDWR);
+  }
+
+  const UniqueFd listener_;
+  int port_ = 0;
+  std::atomic<int> requests_{0};
+  std::vector<UniqueFd> connections_;
+  std::vector<std::thread> threads_;
+  std::thread thread_;
+};
+
+// By itself, libcurl repeats a request if a connection that it used before breaks.
+TEST_F(CurlTransportTest, RequestThatMustNotBeRepeatedIsSentOnce) {
+  for (const bool once : {false, true}) {
+    const CuttingServer server;
+    HttpRequest request;
+    request.url = server.url();
+    request.body = "end";
+    ASSERT_OK(transport_->Send(request));
+    request.once = once;
+    EXPECT_THAT(transport_->Send(request), StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_EQ(server.requests(), once ? 2 : 3);
+  }
 }
 
 TEST_F(CurlTransportTest, ForgetsTheLastRequestsCredentials) {
