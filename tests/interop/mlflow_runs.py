@@ -1,4 +1,4 @@
-"""What arrives at a real MLflow server.
+"""What arrives at a real MLflow server (S16).
 
     mlflow_runs.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [SCENARIO...]
 """

@@ -1,4 +1,4 @@
-"""What values and keys become in a row."""
+"""What values and keys become in a row (S49)."""
 
 import math
 import unittest

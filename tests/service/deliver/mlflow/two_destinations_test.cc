@@ -1,4 +1,4 @@
-// A run with two destinations: W&B's fake server over HTTP, and an MLflow server that is down.
+// A run with two destinations: W&B's fake server over HTTP, and an MLflow server that is down. S57.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
