@@ -14,6 +14,7 @@
 #include "client/base/process.h"
 #include "client/base/short_name.h"
 #include "client/base/version.h"
+#include "client/launch/home.h"
 #include "client/launch/launch.h"
 #include "client/settings/destination_variables.h"
 #include "client/settings/environment.h"
@@ -174,6 +175,7 @@ v1::Hello MakeHello(const Settings& settings) {
   run->set_no_metadata(!settings.metadata);
   run->set_no_system_metrics(!settings.system_metrics);
   run->set_name_pattern(settings.run_name_pattern);
+  run->set_home(FindHome(settings));
 
   // The address may be written in several ways. The address of a place has only one form.
   const std::string address = settings.address.empty()

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/settings/destination_variables.h"
 #include "client/settings/environment.h"
+#include "client/settings/peer_address.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/setting_table.h"
 #include "client/settings/strategy_name.h"
@@ -185,6 +186,11 @@ Settings internal::SettingsFromEnvironment() {
   internal::ForEachNumberSetting([&](const auto& number) { ReadNumber(number, &settings); });
   ReadFinish(&settings);
   internal::ReadRanks(&settings);
+  if (const auto peer = Variable("RANKLOG_PEER"); peer && !internal::IsPeerAddress(*peer)) {
+    settings.environment_errors.push_back(absl::StrCat("RANKLOG_PEER=", *peer,
+                                                       " is not HOST or HOST:PORT",
+                                                       CountsAsUnset("the launcher's variables")));
+  }
   MaskKey(&settings);
   return settings;
 }

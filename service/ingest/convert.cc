@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/host_port.h"
+#include "service/base/peer_defaults.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
 #include "service/deliver/destination.h"
@@ -39,24 +41,27 @@ absl::StatusOr<model::LogStrategy> ToStrategy(v1::LogStrategy strategy) {
 
 absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
   ASSIGN_OR_RETURN(model::LogStrategy strategy, ToStrategy(settings.strategy()));
-  return model::RunSettings{.entity = settings.entity(),
-                            .name = settings.name(),
-                            .group = settings.group(),
-                            .job_type = settings.job_type(),
-                            .notes = settings.notes(),
-                            .tags = Strings(settings.tags()),
-                            .strategy = strategy,
-                            .destinations = {},
-                            .rank_statistics = Strings(settings.rank_statistics()),
-                            .rank_statistic_rules = Strings(settings.rank_statistic_rules()),
-                            .destination_settings = {},
-                            .host = settings.host(),
-                            .program = settings.program(),
-                            .resume = settings.resume(),
-                            .start_time_us = settings.start_time_us(),
-                            .no_metadata = settings.no_metadata(),
-                            .no_system_metrics = settings.no_system_metrics(),
-                            .name_pattern = settings.name_pattern()};
+  return model::RunSettings{
+      .entity = settings.entity(),
+      .name = settings.name(),
+      .group = settings.group(),
+      .job_type = settings.job_type(),
+      .notes = settings.notes(),
+      .tags = Strings(settings.tags()),
+      .strategy = strategy,
+      .destinations = {},
+      .rank_statistics = Strings(settings.rank_statistics()),
+      .rank_statistic_rules = Strings(settings.rank_statistic_rules()),
+      .destination_settings = {},
+      .host = settings.host(),
+      .program = settings.program(),
+      .resume = settings.resume(),
+      .start_time_us = settings.start_time_us(),
+      .no_metadata = settings.no_metadata(),
+      .no_system_metrics = settings.no_system_metrics(),
+      .name_pattern = settings.name_pattern(),
+      // What cannot be read counts as unknown: only statistics depend on it.
+      .home = ParseHostPort(settings.home(), DefaultPeerPort()) ? settings.home() : ""};
 }
 
 // Mistakes are reported and refuse nothing: the rows can be delivered later.

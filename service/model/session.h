@@ -53,6 +53,9 @@ struct RunSettings {
   bool no_metadata = false;        // keep no facts of processes and of the machine
   bool no_system_metrics = false;  // keep no samples of the node's hardware
   std::string name_pattern;        // of the names of runs of a node or a rank; empty: the default
+  // The daemon of rank 0's node, as the rank sees it: HOST or HOST:PORT, which ParseHostPort() takes.
+  // Empty: unknown, or the job has one node.
+  std::string home;
   // Another program logged the run, and it was imported: its values are kept as they are, so nothing
   // that Ranklog derives is added. Never set by ranks.
   bool imported = false;

@@ -33,6 +33,7 @@ void ForEachSetting(Settings& settings, const Visit& visit) {
   visit("no_metadata", settings.no_metadata);
   visit("no_system_metrics", settings.no_system_metrics);
   visit("name_pattern", settings.name_pattern);
+  visit("home", settings.home);
   visit("imported", settings.imported);
 }
 

@@ -226,11 +226,20 @@ absl::StatusOr<std::set<std::string>> Store::TrackersOf(int64_t job) {
 absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
   model::RunSettings settings = session.settings;
   model::RunSettings known;
+  int64_t known_rank = 0;
   {
     Query query = writer_.Select("SELECT settings_rank, settings FROM job WHERE id = ?1", {job});
     if (!query.Next()) return query.status();
-    if (query.Integer(0) < session.stream.rank) return absl::OkStatus();
+    known_rank = query.Integer(0);
     ASSIGN_OR_RETURN(known, DecodeSettings(query.Bytes(1)));
+  }
+  if (settings.home.empty()) settings.home = known.home;
+  int64_t rank = session.stream.rank;
+  if (known_rank < rank) {
+    if (settings.home == known.home) return absl::OkStatus();
+    known.home = settings.home;
+    settings = known;
+    rank = known_rank;
   }
   settings.start_time_us = known.start_time_us;
   if (settings.destination_settings != known.destination_settings) {
@@ -240,7 +249,7 @@ absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
     }
   }
   return Write("UPDATE job SET settings_rank = ?2, settings = ?3 WHERE id = ?1",
-               {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});
+               {job, rank, Parameter::Blob(EncodeSettings(settings))});
 }
 
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {

@@ -17,7 +17,9 @@
 #include "service/base/byte_size.h"
 #include "service/base/empty_flag.h"
 #include "service/base/environment.h"
+#include "service/base/host_port.h"
 #include "service/base/ownership.h"
+#include "service/base/peer_defaults.h"
 #include "service/daemon/config/config_errors.h"
 #include "service/daemon/config/config_sources.h"
 #include "service/storage/directories/state_dirs.h"
@@ -28,6 +30,7 @@ namespace {
 constexpr char kUnix[] = "unix:";
 constexpr char kForever[] = "forever";      // --keep-for
 constexpr char kNever[] = "never";          // --idle-exit
+constexpr char kNone[] = "none";            // --peer-listen, --peer-key
 constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
 constexpr char kEmptyValue[] = "its value is empty; give one, or leave the setting out";
 
@@ -135,6 +138,38 @@ CLI::Validator UnixAddress() {
       "");
 }
 
+CLI::Validator PeerListenAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (text == kNone || ParseHostPort(text, /*default_port=*/0)) return "";
+        return absl::StrCat("'", text,
+                            "' is not an address; use HOST:PORT, such as [::]:", DefaultPeerPort(),
+                            ", or none");
+      },
+      "");
+}
+
+CLI::Validator PeerAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (ParseHostPort(text, DefaultPeerPort())) return "";
+        return absl::StrCat("'", text, "' is not an address; use HOST or HOST:PORT");
+      },
+      "");
+}
+
+// A rank that starts a daemon may have a variable that is right only on another node. That daemon
+// serves without other nodes, and reports why.
+CLI::Validator PresentKeyFile() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (text == kNone || StartedBy() == kRank || access(text.c_str(), R_OK) == 0) return "";
+        const std::string why = absl::StrCat("cannot read ", text, ": ", strerror(errno));
+        return errno == ENOENT ? absl::StrCat(why, "; run: ranklog peer-key ", text) : why;
+      },
+      "");
+}
+
 // A rank that starts us passes the state directory of its previous daemon, because its rows are
 // there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
@@ -178,6 +213,9 @@ struct Given {
   std::string state_dir;
   std::string address = kUnix + v1::DefaultSocket();
   std::string spool_dir;
+  std::string peer_listen = HostPort{.host = "::", .port = DefaultPeerPort()}.Text();
+  std::string peer_key;
+  std::string peer;
   bool print_config = false;
 };
 
@@ -254,6 +292,46 @@ void AddSamples(CLI::App& app, Config* config) {
   app.add_flag("--sample-cores", config->sample_cores, "sample each CPU core, too");
 }
 
+void AddPeers(CLI::App& app, Given* given) {
+  constexpr char kPeers[] = "Jobs on several nodes";
+  app.add_option("--peer-key", given->peer_key,
+                 "key file that the daemons of all nodes share, made by `ranklog peer-key`; none: "
+                 "do not talk to other nodes [$RANKLOG_PEER_KEY, else "
+                 "$XDG_CONFIG_HOME/ranklog/peer.key or ~/.config/ranklog/peer.key, if it exists]")
+      ->type_name("FILE")
+      ->check(NotEmpty())
+      ->check(PresentKeyFile())
+      ->group(kPeers);
+  app.add_option("--peer-listen", given->peer_listen,
+                 "where to listen for the daemons of other nodes if there is a key; none: do not "
+                 "listen [$RANKLOG_PEER_LISTEN, else [::]:PORT with PORT = 20000 + UID mod 10000]")
+      ->type_name("HOST:PORT")
+      ->check(NotEmpty())
+      ->check(PeerListenAddress())
+      ->group(kPeers);
+  app.add_option("--peer", given->peer,
+                 "the daemon of rank 0's node, for all jobs; without PORT, that of --peer-listen "
+                 "[$RANKLOG_PEER, else what the ranks know from their launcher]")
+      ->type_name("HOST[:PORT]")
+      ->check(NotEmpty())
+      ->check(PeerAddress())
+      ->group(kPeers);
+}
+
+// Sets the members of `config` from the texts, which the validators accepted.
+void SetPeers(const Given& given, Config* config) {
+  if (given.peer_listen != kNone) {
+    config->peer_listen = ParseHostPort(given.peer_listen, /*default_port=*/0);
+  }
+  config->peer_key_required = !given.peer_key.empty() && given.peer_key != kNone;
+  if (given.peer_key.empty()) config->peer_key_file = DefaultPeerKeyFile();
+  if (config->peer_key_required) config->peer_key_file = given.peer_key;
+  if (!config->peer_key_file.empty()) config->peer_key_file = Absolute(config->peer_key_file);
+  if (given.peer.empty()) return;
+  const int port = config->peer_listen ? config->peer_listen->port : DefaultPeerPort();
+  config->peer = ParseHostPort(given.peer, port);
+}
+
 void AddAdvanced(CLI::App& app, Config* config) {
   constexpr char kAdvanced[] = "Advanced";
   constexpr DurationRange kInterval = {.least = absl::Milliseconds(1)};
@@ -311,6 +389,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   AddLimits(app, &config);
   AddSamples(app, &config);
   AddOutput(app, &config, &given);
+  AddPeers(app, &given);
   AddAdvanced(app, &config);
 
   try {
@@ -319,9 +398,12 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     }
     app.parse(argc, argv);
     // StateDirs() reads the variable of --state-dir.
-    for (const char* name : {"listen", "spool-dir", "transmit-interval", "sample-interval"}) {
+    for (const char* name : {"listen", "spool-dir", "transmit-interval", "sample-interval",
+                             "peer-listen", "peer-key"}) {
       UseVariable(app, name);
     }
+    // A rank's variable is for its own job, and the rank sends it. This daemon may serve others.
+    if (StartedBy() != kRank) UseVariable(app, "peer");
   } catch (const CLI::ParseError& error) {
     return TextOf(app, *file, {argv + 1, argv + argc}, error);
   }
@@ -334,11 +416,15 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   if (!given.spool_dir.empty())
     config.spool_dirs.push_back(v1::WithoutSlashAtEnd(Absolute(given.spool_dir)));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
+  SetPeers(given, &config);
   if (given.print_config) {
     parsed.text = PrintConfig(app, *file, {argv + 1, argv + argc},
                               {{"state-dir", config.state_dirs.front()},
                                {"listen", kUnix + config.socket_path},
-                               {"spool-dir", given.spool_dir}});
+                               {"spool-dir", given.spool_dir},
+                               {"peer-key", given.peer_key},
+                               {"peer-listen", given.peer_listen},
+                               {"peer", given.peer}});
   }
   return parsed;
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "service/base/host_port.h"
 #include "service/storage/retention.h"
 
 namespace ranklog::daemon {
@@ -30,6 +31,11 @@ struct Config {
   absl::optional<int> metrics_port;  // nullopt: no metrics are served
   bool background = false;
   bool core_dumps = false;
+  // Daemons of other nodes of a job. They talk to each other only if a key exists.
+  absl::optional<HostPort> peer_listen;  // nullopt: it does not listen for them
+  std::string peer_key_file;             // empty: off
+  bool peer_key_required = false;  // the user named the file, so it is an error if it is absent
+  absl::optional<HostPort> peer;   // the daemon of rank 0's node, whatever the ranks say
   absl::Duration commit_interval = absl::Milliseconds(50);
   absl::Duration step_wait = absl::Seconds(30);
   absl::Duration first_row_wait = absl::Seconds(5);
@@ -50,7 +56,7 @@ struct Parsed {
 
 // Flags take precedence over the configuration file, and the file over the environment
 // (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_SAMPLE_INTERVAL,
-// RANKLOG_TRANSMIT_INTERVAL,
+// RANKLOG_TRANSMIT_INTERVAL, RANKLOG_PEER_LISTEN, RANKLOG_PEER_KEY, RANKLOG_PEER, XDG_CONFIG_HOME,
 // XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Not thread-safe, because it reads the environment.
 Parsed ParseConfig(int argc, const char* const* argv);
 

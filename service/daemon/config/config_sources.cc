@@ -25,6 +25,9 @@ constexpr std::pair<absl::string_view, const char*> kVariables[] = {
     {"spool-dir", "RANKLOG_SPOOL_DIR"},
     {"transmit-interval", "RANKLOG_TRANSMIT_INTERVAL"},
     {"sample-interval", "RANKLOG_SAMPLE_INTERVAL"},
+    {"peer-listen", "RANKLOG_PEER_LISTEN"},
+    {"peer-key", "RANKLOG_PEER_KEY"},
+    {"peer", "RANKLOG_PEER"},
 };
 constexpr char kByteOrderMark[] = "\xef\xbb\xbf";  // some editors begin a UTF-8 file with it
 

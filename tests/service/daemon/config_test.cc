@@ -381,6 +381,70 @@ TEST(ConfigTest, EnvironmentSetsMissingOptions) {
   EXPECT_EQ(parsed.config.socket_path, "/env.sock");
 }
 
+// Sets a variable for the life of this object.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~ScopedVariable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+TEST(ConfigTest, PeersHaveDefaults) {
+  const ScopedVariable config_home("XDG_CONFIG_HOME", "/config");
+  const Config config = Parse({}).config;
+  EXPECT_EQ(config.peer_listen, (HostPort{"::", 20000 + static_cast<int>(geteuid() % 10000)}));
+  EXPECT_EQ(config.peer_key_file, "/config/ranklog/peer.key");
+  EXPECT_FALSE(config.peer_key_required);
+  EXPECT_EQ(config.peer, absl::nullopt);
+}
+
+TEST(ConfigTest, PeersAreConfigurable) {
+  testing::TempDir dir;
+  const std::string key = dir.File("key");
+  std::ofstream(key) << "x";
+  const Config by_flag =
+      Parse({"--peer-listen", "10.0.0.1:4000", "--peer-key", key.c_str(), "--peer", "node1"})
+          .config;
+  EXPECT_EQ(by_flag.peer_listen, (HostPort{"10.0.0.1", 4000}));
+  EXPECT_EQ(by_flag.peer_key_file, key);
+  EXPECT_TRUE(by_flag.peer_key_required);
+  EXPECT_EQ(by_flag.peer, (HostPort{"node1", 4000})) << "all nodes have the same port";
+
+  const ScopedVariable listen("RANKLOG_PEER_LISTEN", "none"), no_key("RANKLOG_PEER_KEY", "none"),
+      peer("RANKLOG_PEER", "node2:5");
+  const Config by_variable = Parse({}).config;
+  EXPECT_EQ(by_variable.peer_listen, absl::nullopt);
+  EXPECT_EQ(by_variable.peer_key_file, "");
+  EXPECT_FALSE(by_variable.peer_key_required);
+  EXPECT_EQ(by_variable.peer, (HostPort{"node2", 5}));
+}
+
+// The daemon may serve later jobs, whose rank 0 is elsewhere.
+TEST(ConfigTest, RankStartedDaemonIgnoresItsRanksPeer) {
+  const ScopedVariable started("RANKLOG_STARTED_BY", kRank), peer("RANKLOG_PEER", "node2"),
+      key("RANKLOG_PEER_KEY", "/nowhere/key");
+  const Parsed parsed = Parse({});
+  EXPECT_TRUE(parsed.run) << parsed.text << "; rows matter more than statistics";
+  EXPECT_EQ(parsed.config.peer, absl::nullopt);
+  EXPECT_TRUE(parsed.config.peer_key_required);
+}
+
+TEST(ConfigTest, WrongPeerSettingsAreRefused) {
+  for (const char* text : {"node1", "node1:", ":4000", "::1:4000", "node1:99999", ""}) {
+    EXPECT_EQ(Parse({"--peer-listen", text}).exit_code, 2) << text;
+  }
+  EXPECT_THAT(Parse({"--peer-listen", "node1"}).text,
+              HasSubstr("--peer-listen: 'node1' is not an address; use HOST:PORT, such as [::]:2"));
+  EXPECT_EQ(Parse({"--peer", "http://node1"}).exit_code, 2);
+  EXPECT_THAT(Parse({"--peer-key", "/nowhere/key"}).text,
+              HasSubstr("--peer-key: cannot read /nowhere/key: No such file or directory; run: "
+                        "ranklog peer-key /nowhere/key"));
+}
+
 TEST(ConfigTest, UsageErrorReturnsTwoHelpZero) {
   EXPECT_EQ(Parse({"--drain", "-3s"}).exit_code, 2);
   EXPECT_EQ(Parse({"--log-level", "loud"}).exit_code, 2);

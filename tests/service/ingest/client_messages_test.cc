@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <memory>
 
@@ -75,7 +76,9 @@ v1::Hello FullHello() {
   settings.metadata = false;
   settings.system_metrics = false;
   settings.run_name_pattern = "global_rank_{rank}";
+  setenv("RANKLOG_PEER", "node01:20007", 1);
   v1::Hello hello = internal::MakeHello(internal::Resolve(settings));
+  unsetenv("RANKLOG_PEER");
   hello.set_protocol(v1::kProtocolVersion);
   hello.mutable_stream()->set_incarnation(1);
   return hello;

@@ -86,6 +86,7 @@ TEST(DocumentsTest, ContainEverySetting) {
   settings.no_metadata = true;
   settings.no_system_metrics = true;
   settings.name_pattern = "global_rank_{rank}";
+  settings.home = "node01:20007";
   settings.imported = true;
   ASSERT_OK_AND_ASSIGN(const model::RunSettings decoded, DecodeSettings(EncodeSettings(settings)));
   EXPECT_EQ(decoded, settings);
@@ -96,13 +97,14 @@ TEST(DocumentsTest, ContainEverySetting) {
     EXPECT_NE(value, defaults[key]) << "the test does not set " << key;
   }
   // One name per member: a new member does not compile until the next line counts it.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = settings;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] =
+      settings;
 
   document.erase("destination_settings");
   document["base_url"] = "https://earlier.test";  // as stores of the first version have it
   ASSERT_OK_AND_ASSIGN(const model::RunSettings earlier, DecodeSettings(EncodeDocument(document)));
   EXPECT_EQ(earlier.Of("wandb", "base_url"), "https://earlier.test");
-  EXPECT_EQ(document.size(), 19);
+  EXPECT_EQ(document.size(), 20);
 }
 
 TEST(DocumentsTest, PageListsEverySetting) {

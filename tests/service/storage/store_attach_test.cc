@@ -283,6 +283,26 @@ TEST_F(AttachTest, TakesLowestRanksSettings) {
   EXPECT_EQ(TheRun().started_us, 1000);
 }
 
+// After an elastic restart, rank 0 may be on another node, and this node may have only higher ranks.
+TEST_F(AttachTest, TakesHomeFromLastSession) {
+  const auto attach = [&](uint32_t rank, uint64_t incarnation, const std::string& home) {
+    model::Session session = SessionOf(rank, incarnation);
+    session.settings.home = home;
+    session.settings.name = "name-" + std::to_string(rank);
+    Do([&] { EXPECT_OK(store_->Attach(session, AssignmentOf("job"), 1)); });
+  };
+  attach(2, 1, "node1");
+  EXPECT_EQ(TheRun().settings.home, "node1");
+  attach(5, 2, "node7");
+  EXPECT_EQ(TheRun().settings.home, "node7");
+  EXPECT_EQ(TheRun().settings.name, "name-2");
+  attach(2, 3, "");
+  EXPECT_EQ(TheRun().settings.home, "node7") << "an unknown home replaces none";
+  attach(1, 4, "node3");
+  EXPECT_EQ(TheRun().settings.home, "node3");
+  EXPECT_EQ(TheRun().settings.name, "name-1");
+}
+
 TEST_F(AttachTest, TakesRunNameFromPrimarySession) {
   RunAssignment assignment = AssignmentOf("job", /*primary=*/false);
   assignment.local_only = true;
