@@ -42,12 +42,14 @@ set(allow_service/ui service/ui ${allow_service/query})
 set(allow_service/ingest service/ingest ${allow_service/pipeline} proto)
 set(allow_service/ingest/server service/ingest/server ${allow_service/ingest})
 set(allow_service/ingest/orphans service/ingest/orphans ${allow_service/ingest})
+# It may take connections to the service that it serves from ingest.
+set(allow_service/peer service/peer service/ingest/server ${allow_service/ingest})
 set(allow_service/daemon/config service/daemon/config ${allow_service/storage})
 set(allow_service/daemon/process service/daemon/process ${allow_service/ingest/server})
 set(allow_service/daemon service/daemon service/daemon/config service/daemon/process service/ingest/server service/ingest/orphans
-    service/storage/recovery service/pipeline/delivery service/pipeline/job_end ${allow_service/ingest})
+    service/storage/recovery service/pipeline/delivery service/pipeline/job_end service/peer ${allow_service/ingest})
 set(allow_service/cli/output service/cli/output ${allow_service/query})
-set(allow_service/cli/node service/cli/node service/import service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
+set(allow_service/cli/node service/cli/node service/peer service/import service/storage/recovery service/pipeline/delivery service/ingest/orphans service/ingest
     service/pipeline ${allow_service/cli/output} proto)
 set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
 set(allow_service/cli/console service/cli/console service/model service/base proto)  # and ranklog/run.h, as any program that logs
@@ -57,11 +59,12 @@ set(allow_service/cli service/cli service/ui service/cli/console service/pipelin
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)
 set(foreign_curl "curl/" service/deliver)
 set(foreign_torch "(torch|ATen|c10)/" trainer)
-set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/daemon service/cli)
+set(foreign_grpc "(grpcpp|grpc)/" client service/ingest service/peer service/daemon service/cli)
+set(foreign_openssl "openssl/" trainer service/deliver service/peer)
 set(foreign_prometheus "prometheus/" service/daemon)
 set(foreign_civetweb "civetweb\\.h" service/ui)
 set(foreign_wandb_internal "wandb/wandb_internal" service/deliver service/import)
-set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/import service/ingest service/daemon service/cli)
+set(foreign_protobuf "(google/protobuf|ranklog/v1/ranklog\\.(grpc\\.)?pb)" service/deliver client service/import service/ingest service/peer service/daemon service/cli)
 
 set(failures 0)
 function(complain message)
@@ -75,7 +78,7 @@ set(folders proto client client/base client/settings client/facts client/launch 
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/sample service/storage service/storage/directories service/storage/recovery service/aggregate service/wandb_log
     service/deliver service/deliver/wandb service/deliver/offline service/deliver/known service/import service/pipeline service/pipeline/delivery service/pipeline/job_end service/query service/ui
-    service/ingest service/ingest/server service/ingest/orphans service/daemon service/daemon/config service/daemon/process
+    service/ingest service/ingest/server service/ingest/orphans service/peer service/daemon service/daemon/config service/daemon/process
     service/cli service/cli/console service/cli/output service/cli/node service/cli/doctor)
 
 # Sets `result` to the folder or subfolder that holds `path`; empty if none does.
@@ -111,7 +114,7 @@ foreach(top proto client trainer service)
           complain("${file}: only the public headers of client are for the trainer: ${header}")
         endif()
       endif()
-      foreach(kind sqlite3 curl torch grpc protobuf wandb_internal prometheus civetweb)
+      foreach(kind sqlite3 curl torch grpc openssl protobuf wandb_internal prometheus civetweb)
         list(GET foreign_${kind} 0 pattern)
         if(header MATCHES "^${pattern}" AND NOT folder STREQUAL proto AND NOT folder IN_LIST foreign_${kind})
           complain("${file}: ${kind} stops at ${foreign_${kind}}: ${header}")
