@@ -13,8 +13,10 @@
 namespace ranklog::aggregate {
 namespace {
 
-// A combination of shapes that does not recur is not worth keeping. A training has only a few.
+// A combination of shapes that does not recur is not worth keeping. A training has only a few. The
+// second limit is for jobs of thousands of ranks: some 50 MB.
 constexpr size_t kMaxPlans = 1024;
+constexpr size_t kMaxPlannedSources = 4 << 20;
 
 enum Figure : uint32_t { kMean, kMin, kMax, kStd, kArgmin, kArgmax, kFigureCount };
 static_assert(std::size(model::kRankStatistics) == kFigureCount);
@@ -84,6 +86,7 @@ void JoinPlan::Fill(absl::Span<const StepRow> rows, double* values) const {
     for (uint32_t figure = 0; figure < kFigureCount; ++figure) {
       if ((metric.figures >> figure & 1) != 0) *values++ = Value(stats, figure);
     }
+    if (metric.counts) *values++ = metric.end - metric.begin;
   }
 }
 
@@ -104,6 +107,16 @@ JoinPlanner::JoinPlanner(model::RankStatistics statistics,
   }
 }
 
+void JoinPlanner::SetWorldSize(uint32_t world_size) {
+  if (std::exchange(world_size_, world_size) != world_size) ForgetPlans();
+}
+
+void JoinPlanner::ForgetPlans() {
+  plans_.clear();
+  planned_sources_ = 0;
+  last_plan_ = nullptr;
+}
+
 const JoinPlan& JoinPlanner::PlanFor(absl::Span<const StepRow> rows,
                                      const std::set<std::string>& masked) {
   if (!masked.empty()) return masked_plan_ = Make(rows, masked);
@@ -115,8 +128,9 @@ const JoinPlan& JoinPlanner::PlanFor(absl::Span<const StepRow> rows,
   if (is_last && last_plan_->Holds(rows)) return *last_plan_;
   auto found = plans_.find(signature_);
   if (found == plans_.end() || !found->second.Holds(rows)) {
-    if (plans_.size() >= kMaxPlans) plans_.clear();
+    if (plans_.size() >= kMaxPlans || planned_sources_ >= kMaxPlannedSources) ForgetPlans();
     JoinPlan plan = Make(rows, masked);
+    planned_sources_ += plan.reported.size();
     found = plans_.insert_or_assign(signature_, std::move(plan)).first;
   }
   last_signature_ = signature_;
@@ -175,12 +189,16 @@ JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::s
       metric.figures |= 1u << figure;
       keys.push_back(std::move(name));
     }
+    if (std::string name = absl::StrCat("rank_", model::kRankCount, "/", key);
+        world_size_ != 0 && sources.size() != world_size_ && !primary.contains(name)) {
+      metric.counts = true;
+      keys.push_back(std::move(name));
+    }
     plan.joined.push_back(metric);
   }
   if (changed) {  // the other plans may lack statistics of these metrics
     ++changes_;
-    plans_.clear();
-    last_plan_ = nullptr;
+    ForgetPlans();
   }
   plan.width = keys.size();
   plan.shape = ShapeOf(std::move(keys));

@@ -40,6 +40,7 @@ struct JoinPlan {
     uint32_t begin = 0;
     uint32_t end = 0;
     uint32_t figures = 0;  // bits as in model::RankStatistics
+    bool counts = false;   // followed by the number of ranks
   };
 
   uint32_t shape = 0;          // the shape's id in the run; 0: no numbers
@@ -68,6 +69,9 @@ class JoinPlanner {
   // False if statistics are off. Then rows of other ranks have no effect.
   bool joins() const { return statistics_.any(); }
 
+  // If it is not 0, statistics that are made of fewer ranks say so: rank_count/<metric>.
+  void SetWorldSize(uint32_t world_size);
+
   // Returns the plan for `rows`: first the primary's rows in the order of logging, then the rows of
   // each other rank. `masked` are keys of the primary that a text replaces, so their numbers are
   // left out. The plan is valid until the next call.
@@ -78,10 +82,12 @@ class JoinPlanner {
 
  private:
   JoinPlan Make(absl::Span<const StepRow> rows, const std::set<std::string>& masked);
+  void ForgetPlans();
   uint32_t ShapeOf(std::vector<std::string> keys);
   bool AddDiffering(absl::string_view metric);
 
   const model::RankStatistics statistics_;
+  uint32_t world_size_ = 0;
   absl::flat_hash_set<std::string> differing_;  // metrics that have differed between ranks
   int changes_ = 0;                             // rows with new ones
   absl::flat_hash_map<std::vector<std::string>, uint32_t> shapes_;
@@ -90,6 +96,7 @@ class JoinPlanner {
 
   using Signature = std::vector<uint64_t>;  // stream and shape of each row
   absl::flat_hash_map<Signature, JoinPlan> plans_;
+  size_t planned_sources_ = 0;
   Signature signature_;
   const JoinPlan* last_plan_ = nullptr;  // the plan of last_signature_; points into plans_
   Signature last_signature_;

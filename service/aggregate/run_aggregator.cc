@@ -37,7 +37,8 @@ struct RunAggregator::Impl {
              .step_base = run.step_base},
         last_step(run.last_step),
         attempt(run.attempt),
-        step_base(run.step_base) {}
+        step_base(run.step_base),
+        streams(options.joins_nodes) {}
 
   void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
   int64_t StepOf(StreamRows& stream, const model::Block& block, size_t row);
@@ -274,6 +275,7 @@ Aggregated RunAggregator::Advance(absl::Time now) {
 void RunAggregator::Impl::Close(int64_t step) {
   const bool is_replay = step <= made.furthest_step;
   if (step <= made.last_step) rewinds.push_back({step, rows.next_index(), replays.next_index()});
+  planner.SetWorldSize(streams.joined_world_size());
   closing_step.Close(step, streams.primaries(), streams.others(), planner,
                      is_replay ? replays : rows);
   last_step = step;

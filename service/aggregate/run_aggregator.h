@@ -79,6 +79,9 @@ class RunAggregator {
     absl::Duration step_wait = absl::Seconds(30);
     // Both waits are at most `step_wait`. A launcher starts its processes within seconds.
     absl::Duration first_row_wait = absl::Seconds(5);
+    // The run has the ranks of all nodes of the job, as far as their daemons send them. Rows say how
+    // many ranks a statistic is made of, unless it is the world size: rank_count/<metric>.
+    bool joins_nodes = false;
     // Rows that ranks log at the same moment are read within 0.4 s of one another. Clients send
     // every 100 ms, the store commits every 50 ms, and the aggregate loop reads every 250 ms.
     absl::Duration silent_wait = absl::Seconds(1);

@@ -32,6 +32,13 @@ void RunStreams::Add(const model::Stream& stream, int64_t step_base) {
 void RunStreams::Update(const model::Stream& stream) {
   ranks_.insert(stream.key.rank);
   expected_ranks_ = std::max(expected_ranks_, stream.identity.local_world_size);
+  joins_nodes_ |= !stream.peer.empty();
+  // A job may start again with another world size.
+  if (stream.attempt > newest_attempt_) world_size_ = 0;
+  newest_attempt_ = std::max(newest_attempt_, stream.attempt);
+  if (stream.attempt == newest_attempt_) {
+    world_size_ = std::max(world_size_, stream.identity.world_size);
+  }
   StreamRows& rows = *Find(stream.id);
   rows.expected_seq = std::max(rows.expected_seq, stream.durable_seq);
   rows.stream_ended = stream.state != model::StreamState::kLive;

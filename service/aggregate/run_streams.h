@@ -19,6 +19,9 @@ namespace ranklog::aggregate {
 // One per run. `last_step` is the step of the run's last row. Not thread-safe.
 class RunStreams {
  public:
+  // `joins_nodes`: ranks of other nodes may come. If one comes, that is known without it.
+  explicit RunStreams(bool joins_nodes = false) : joins_nodes_(joins_nodes) {}
+
   // Adds an unknown stream at its stored position. `step_base` is the offset of its steps if none
   // of its rows has been taken.
   void Add(const model::Stream& stream, int64_t step_base);
@@ -30,8 +33,12 @@ class RunStreams {
   const std::vector<std::unique_ptr<StreamRows>>& all() const { return streams_; }
   const std::vector<StreamRows*>& primaries() const { return primaries_; }  // by id
   const std::vector<StreamRows*>& others() const { return others_; }        // by rank, id
-  // Whether ranks of the node have not attached in this attempt.
-  bool HasAbsentRanks() const { return ranks_.size() < expected_ranks_; }
+  // Whether ranks of the node, or of all nodes, have not attached in this attempt.
+  bool HasAbsentRanks() const {
+    return ranks_.size() < (joins_nodes_ ? world_size_ : expected_ranks_);
+  }
+  // The ranks of the job, if they are joined across nodes; else 0.
+  uint32_t joined_world_size() const { return joins_nodes_ ? world_size_ : 0; }
 
   // From now on, only ranks that may log in `attempt` count as attached. Calls DropReplaced().
   void BeginAttempt(uint32_t attempt, int64_t last_step);
@@ -62,6 +69,9 @@ class RunStreams {
   std::vector<StreamRows*> others_;
   std::set<uint32_t> ranks_;     // ranks that have attached
   uint32_t expected_ranks_ = 0;  // on the node; 0: unknown
+  bool joins_nodes_;
+  uint32_t world_size_ = 0;  // in the newest attempt
+  uint32_t newest_attempt_ = 0;
 };
 
 }  // namespace ranklog::aggregate

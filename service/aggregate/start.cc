@@ -122,4 +122,27 @@ JobChoice ChooseJob(const Session& session, Starts starts) {
   return OfAnotherLaunch(session, starts);
 }
 
+std::string ChooseJobOfPeer(const Session& session, Starts starts) {
+  const auto newest = [&](absl::FunctionRef<bool(const JobStart&)> predicate) {
+    return NewestStart(starts, [&](const JobStart& start) {
+      return start.exists && !start.refused && predicate(start);
+    });
+  };
+  const JobStart* start = newest([](const JobStart& has) { return has.has_ring; });
+  if (start == nullptr) start = newest([](const JobStart& has) { return has.has_process; });
+  if (start == nullptr) {
+    start = newest([&](const JobStart& has) { return has.has_launch && IsRestart(session, has); });
+  }
+  if (start == nullptr) {
+    start = newest([](const JobStart& has) { return has.live && !has.has_rank; });
+  }
+  const bool goes_on =
+      (session.launch.id_given && !session.settings.resume.empty()) || session.launch.requeue > 0;
+  if (start == nullptr && goes_on) {
+    start = newest([](const JobStart& has) { return !has.rank_alive; });
+  }
+  if (start == nullptr) start = newest([](const JobStart& has) { return !has.has_rank; });
+  return start == nullptr ? "" : start->job_id;
+}
+
 }  // namespace ranklog::aggregate

@@ -3,6 +3,8 @@
 #ifndef SERVICE_AGGREGATE_START_H_
 #define SERVICE_AGGREGATE_START_H_
 
+#include <string>
+
 #include "absl/types/span.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
@@ -35,6 +37,18 @@ namespace ranklog::aggregate {
 //
 // A refused start gets a job of its own, whose rows stay on this node.
 model::JobChoice ChooseJob(const model::Session& session, absl::Span<const model::JobStart> starts);
+
+// The same for a rank of another node, whose daemon sends its rows. It joins a job that rank 0 has
+// begun here, so it never makes one. Empty: none so far. The first rule that applies decides:
+//
+// 1. The job of a known ring, or of another ring of the same process.
+// 2. The newest job of its launch, if the launch has nodes in common, unless the rank has ended
+//    there.
+// 3. The newest live job of its id in which the rank had no part.
+// 4. With `resume`, or after a requeue: the job that continues.
+// 5. The newest job of its id in which the rank had no part: its rows come late.
+std::string ChooseJobOfPeer(const model::Session& session,
+                            absl::Span<const model::JobStart> starts);
 
 }  // namespace ranklog::aggregate
 

@@ -12,6 +12,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
+#include "service/base/peer_defaults.h"
 #include "service/base/status_macros.h"
 #include "service/daemon/daemon_counters.h"
 #include "service/daemon/notices.h"
@@ -61,6 +62,10 @@ Daemon::Daemon(const Config& config, storage::LockedDir place)
       locked_dir_(std::move(place)),
       credentials_(deliver::CredentialStore::Options::FromEnvironment(locked_dir_.dir)),
       registry_([this] { wake_.Notify(); }),
+      peering_({.key_file = config.peer_key_file,
+                .listen = config.peer_listen,
+                .home = config.peer,
+                .port = config.peer_listen ? config.peer_listen->port : DefaultPeerPort()}),
       start_time_us_(absl::ToUnixMicros(absl::Now())),
       monitor_(locked_dir_.dir) {}
 
@@ -81,9 +86,15 @@ bool Daemon::KeepLock() {
 }
 
 absl::Status Daemon::StartStages() {
+  peering_.Load();
   RETURN_IF_ERROR(MakeDelivery());
   RETURN_IF_ERROR(MakeAggregation());
   RETURN_IF_ERROR(MakeIngest());
+  // Before the threads that tell it what has changed.
+  RETURN_IF_ERROR(peering_.Start({.state_dir = locked_dir_.dir,
+                                  .store = store_.get(),
+                                  .attacher = attacher_.get(),
+                                  .run_changed = context_.run_changed}));
   deliver_->Start();
   job_ends_->Start();
   aggregate_->Start();
@@ -127,7 +138,12 @@ absl::Status Daemon::MakeAggregation() {
   aggregate_options.on_bad_end = [this](int64_t run) { job_ends_->OnEnd(run); };
   aggregate_options.run.step_wait = config_.step_wait;
   aggregate_options.run.first_row_wait = config_.first_row_wait;
+  aggregate_options.run.joins_nodes = peering_.takes();
+  aggregate_options.run.heard = [this](const model::Stream& stream) {
+    return peering_.Heard(stream);
+  };
   aggregate_options.on_primary_chosen = [this](int64_t run) {
+    peering_.Notify(run);
     notices_.SendRunId(run, attacher_->RunId(run));
     deliver_->AddRun(run);
   };
@@ -181,7 +197,11 @@ absl::Status Daemon::MakeIngest() {
                     deliver_->AddRun(run);
                     samples_->Notify();
                   },
-              .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
+              .run_changed =
+                  [this](int64_t run) {
+                    aggregate_->Notify(run);
+                    peering_.Notify(run);
+                  },
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
               .spool_dirs = spool_dirs_.get(),
@@ -291,6 +311,8 @@ void Daemon::Stop(absl::Duration drain) {
   if (server_ != nullptr) server_->GetHealthCheckService()->Shutdown();
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
+  if (drain > absl::ZeroDuration()) DrainParts(drain);
+  peering_.Stop();
   if (watch_ != nullptr) watch_->Stop();
   if (live_rings_ != nullptr) live_rings_->Stop();
   if (retention_ != nullptr) retention_->Stop();
@@ -305,6 +327,11 @@ void Daemon::Stop(absl::Duration drain) {
         {.apply = [](storage::Store& store) { return store.ForgetCrashes(); }, .done = nullptr});
   }
   if (store_ != nullptr) store_->Stop();
+}
+
+void Daemon::DrainParts(absl::Duration drain) {
+  const absl::Time deadline = SteadyNow() + std::min(drain, kAggregateWait);
+  while (peering_.busy() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(20));
 }
 
 void Daemon::Drain(absl::Duration drain) {
@@ -322,7 +349,8 @@ std::string Daemon::HangingLoop(absl::Duration limit) const {
   const std::pair<const char*, absl::Duration> loops[] = {
       {"store", store_->Silence(now)},           {"aggregate", aggregate_->Silence(now)},
       {"deliver", deliver_->Silence(now)},       {"rank watch", watch_->Silence(now)},
-      {"live rings", live_rings_->Silence(now)}, {"accept", acceptor_->Silence(now)}};
+      {"live rings", live_rings_->Silence(now)}, {"accept", acceptor_->Silence(now)},
+      {"peers", peering_.Silence(now)}};
   for (const auto& [name, silence] : loops) {
     if (silence >= limit) return name;
   }
@@ -332,7 +360,7 @@ std::string Daemon::HangingLoop(absl::Duration limit) const {
 bool Daemon::IsIdle() const {
   // While it cannot store, ranks wait to attach, and rings of dead ranks to be read.
   return registry_.attached() == 0 && store_->counters().last_error.empty() &&
-         deliver_->counters().pending == 0 && AllAggregated();
+         deliver_->counters().pending == 0 && AllAggregated() && !peering_.busy() && !HasPeers();
 }
 
 bool Daemon::AllAggregated() const {
@@ -343,6 +371,16 @@ bool Daemon::AllAggregated() const {
   return !streams.ok() ||
          std::all_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
            return stream.aggregated_seq >= stream.durable_seq;
+         });
+}
+
+bool Daemon::HasPeers() const {
+  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
+  if (!peering_.on() || !reader.ok()) return false;
+  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
+  return streams.ok() &&
+         std::any_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
+           return !stream.peer.empty() && stream.state == model::StreamState::kLive;
          });
 }
 

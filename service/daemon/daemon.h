@@ -25,6 +25,7 @@
 #include "service/ingest/server/acceptor.h"
 #include "service/ingest/server/ingest_service.h"
 #include "service/ingest/stream_registry.h"
+#include "service/peer/peering.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/job_end/job_end_loop.h"
@@ -66,7 +67,8 @@ class Daemon {
   // loop.
   std::string HangingLoop(absl::Duration limit) const;
 
-  // True if no rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
+  // True if no rank is attached, no live run has rows to aggregate or to join with other nodes, and
+  // no run waits for a tracker.
   bool IsIdle() const;
 
   const std::string& state_dir() const { return locked_dir_.dir; }
@@ -92,8 +94,12 @@ class Daemon {
   // Posts notices about a delivery step to the ranks of its run.
   void PostNotices(const deliver::StepResult& step);
   void Drain(absl::Duration drain);
+  // Sends the rest to the daemons of rank 0's nodes.
+  void DrainParts(absl::Duration drain);
   // Whether all rows of running runs are aggregated. True if the store cannot be read.
   bool AllAggregated() const;
+  // Whether ranks of other nodes are live in runs here.
+  bool HasPeers() const;
   void StartMetrics();
   std::map<std::string, uint64_t> Counters() const;
   ControlService::Now StatusNow() const;
@@ -111,6 +117,7 @@ class Daemon {
   ingest::StreamRegistry registry_;
   ingest::NoticeBoard notices_;
   std::unique_ptr<storage::SpoolDirs> spool_dirs_;
+  peer::Peering peering_;
   // In the order of the flow; each uses only the members above it.
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;

@@ -81,6 +81,34 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   return stream;
 }
 
+absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
+                                                   storage::Store& store) {
+  absl::StatusOr<model::Stream> known = store.StreamOfRing(given.stream);
+  if (known.ok() && known->peer.empty()) {
+    return absl::AlreadyExistsError("its rank has attached to this daemon");
+  }
+  if (!absl::IsNotFound(known.status())) return known;
+  model::Session session = given;
+  if (!session.launch.given_id.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<model::JobStart> starts, store.StartsOf(session));
+    session.stream.job_id = aggregate::ChooseJobOfPeer(session, starts);
+    if (session.stream.job_id.empty()) {
+      return absl::NotFoundError("rank 0 of this start has not attached");
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<model::JobRun> runs, store.RunsOfJob(session));
+  const model::JobRun* home = nullptr;
+  for (const model::JobRun& run : runs) {
+    if (run.primary_rank == 0 && run.primary_chosen && !run.local_only) home = &run;
+  }
+  if (home == nullptr) return absl::NotFoundError("rank 0 has not attached");
+  if (!home->running) return absl::FailedPreconditionError("the run has ended");
+  model::RunAssignment assignment;
+  assignment.run = home->id;
+  assignment.run_id = home->run_id;
+  return store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_()));
+}
+
 std::string Attacher::RunId(int64_t run) const {
   const absl::StatusOr<model::Run> found = reader_->GetRun(run);
   return found.ok() && found->primary_chosen ? found->run_id : "";

@@ -44,6 +44,12 @@ class Attacher {
   // creates its stream and run, and a delivery for each destination that the run does not have yet.
   // A local-only run gets no other destination. `session.settings.destinations` must be resolved.
   absl::StatusOr<model::Stream> Attach(const model::Session& session, storage::Store& store);
+  // Attaches a rank of another node, whose daemon sends its rows, to the run of rank 0. A known
+  // stream may have ended.
+  //   kNotFound            no run of rank 0 takes it yet
+  //   kFailedPrecondition  the run has ended
+  //   kAlreadyExists       it is a stream of a rank of this daemon
+  absl::StatusOr<model::Stream> AttachPeer(const model::Session& session, storage::Store& store);
   // The id of a committed run at the tracker. Empty if it is not known yet or cannot be read.
   std::string RunId(int64_t run) const;
 

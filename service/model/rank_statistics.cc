@@ -50,12 +50,12 @@ bool Matches(absl::string_view glob, absl::string_view text) {
 absl::string_view MetricOfStatistic(absl::string_view key) {
   if (!absl::StartsWith(key, kStatisticPrefix)) return {};
   key.remove_prefix(kStatisticPrefix.size());
-  for (const absl::string_view name : kRankStatistics) {
-    if (absl::StartsWith(key, name) && key.size() > name.size() && key[name.size()] == '/') {
-      return key.substr(name.size() + 1);
-    }
-  }
-  return {};
+  const size_t slash = key.find('/');
+  const absl::string_view name = key.substr(0, slash);
+  const bool known = name == kRankCount ||
+                     std::find(std::begin(kRankStatistics), std::end(kRankStatistics), name) !=
+                         std::end(kRankStatistics);
+  return known && slash != absl::string_view::npos ? key.substr(slash + 1) : absl::string_view();
 }
 
 RankStatistics::RankStatistics(const std::vector<std::string>& names,

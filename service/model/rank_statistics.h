@@ -16,7 +16,12 @@ namespace ranklog::model {
 inline constexpr absl::string_view kRankStatistics[] = {"mean", "min",    "max",
                                                         "std",  "argmin", "argmax"};
 
-// The metric of which `key` is the name of a statistic; empty if it is not such a name.
+// Of how many ranks a metric's statistics are made: rank_count/METRIC. Only in rows in which ranks of
+// other nodes are missing.
+inline constexpr absl::string_view kRankCount = "count";
+
+// The metric of which `key` is the name of a statistic, or of its count; empty if it is not such a
+// name.
 absl::string_view MetricOfStatistic(absl::string_view key);
 
 // Immutable.

@@ -83,6 +83,7 @@ struct JobRun {
   bool has_rank = false;     // it has a stream of the session's rank from here
   bool has_place = false;    // and that stream had the same local rank and local world size
   bool of_start = false;     // it has a stream from here of the session's start
+  bool running = false;
 };
 
 inline constexpr size_t kMaxIdBytes = 128;  // trackers refuse longer ids
@@ -152,6 +153,13 @@ struct Rewind {
 
 enum class StreamState { kLive, kFinished, kCrashed };
 
+// Whether the daemon of rank 0's node has a stream of another node.
+enum class Joined {
+  kOpen,   // not all of it
+  kWhole,  // all rows, and the end
+  kLate,   // the run had ended there, so the rows after Stream::joined_seq are in no row of it
+};
+
 // A rank's stream in the store.
 struct Stream {
   int64_t id = 0;
@@ -193,6 +201,12 @@ struct Stream {
   int64_t init_us = 0;  // when its process called Init(), by that process's clock; 0: unknown
   int64_t started_us = 0;
   int64_t ended_us = 0;
+  // The node whose daemon sent it, because the run joins the ranks of all nodes; empty: a rank of
+  // this daemon.
+  std::string peer;
+  // Of a rank of this daemon whose run is a part: how far the daemon of rank 0's node has it.
+  uint64_t joined_seq = 0;  // rows up to this one
+  Joined joined = Joined::kOpen;
 };
 
 // The reason of a stream contains this text if its rank left an unknown number of rows that are not

@@ -113,6 +113,8 @@ struct Session {
   bool left = false;  // its process has ended; the ring was found
   // Its process joined the run by a handle: the settings and credentials of the maker count.
   bool attached = false;
+  // The node whose daemon sent it; empty: the rank itself attached.
+  std::string peer{};
   // What is wrong with the settings of its destinations, for the user. {run} stands for the run.
   std::vector<std::string> mistakes{};
   std::string unnamed{};  // why its ring is not a file, and the risk; empty if it is a file

@@ -143,7 +143,7 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
   }
   // If the close was refused, a stream has joined.
   entry.due |= written.write.more || written.write.primary.has_value() ||
-               (written.write.close && !written.closed);
+               !written.write.lost_peers.empty() || (written.write.close && !written.closed);
   if (written.closed && !entry.due) runs_.erase(run);
   absl::MutexLock lock(&mutex_);
   counters_.stopped.erase(run);

@@ -76,6 +76,10 @@ absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) c
       if (chosen) RETURN_IF_ERROR(store.AddDelivery(run, absl::string_view(kind)));
     }
   }
+  if (!lost_peers.empty()) {
+    RETURN_IF_ERROR(
+        store.EndPeers(run, lost_peers, "its node was not heard of any more", lost_us).status());
+  }
   for (const aggregate::Aggregated& result : results) {
     for (const aggregate::Aggregated::NewShape& shape : result.shapes) {
       RETURN_IF_ERROR(store.DefineRunShape(run, shape.id, shape.keys));
@@ -115,7 +119,14 @@ std::unique_ptr<aggregate::RunAggregator> LiveRun::MakeAggregator(
       run_, std::move(shapes),
       aggregate::RunAggregator::Options{.statistics = model::RankStatistics::OfRun(run_.settings),
                                         .step_wait = options_.step_wait,
-                                        .first_row_wait = options_.first_row_wait});
+                                        .first_row_wait = options_.first_row_wait,
+                                        .joins_nodes = JoinsNodes()});
+}
+
+bool LiveRun::JoinsNodes() const {
+  return options_.joins_nodes && run_.settings.strategy == model::LogStrategy::kMain &&
+         run_.primary_chosen && run_.primary_rank == 0 && !run_.local_only &&
+         !run_.settings.imported;
 }
 
 absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& reader, int64_t run,
@@ -185,16 +196,41 @@ bool LiveRun::AllRead() const {
 
 bool LiveRun::AllRanksAttached() const {
   if (run_.settings.strategy == model::LogStrategy::kAll) return true;
+  const bool joins = JoinsNodes();
   uint32_t newest = 0;
   for (const Stream& stream : streams_) newest = std::max(newest, stream.attempt);
-  std::set<uint32_t> local_ranks;
+  std::set<uint32_t> ranks;  // of the node, or of all nodes
   uint32_t expected = 0;
   for (const Stream& stream : streams_) {
-    if (stream.attempt < newest) continue;
-    local_ranks.insert(stream.identity.local_rank);
-    expected = std::max(expected, stream.identity.local_world_size);
+    if (stream.attempt < newest || (!joins && !stream.peer.empty())) continue;
+    ranks.insert(joins ? stream.key.rank : stream.identity.local_rank);
+    expected =
+        std::max(expected, joins ? stream.identity.world_size : stream.identity.local_world_size);
   }
-  return expected != 0 && local_ranks.size() >= expected;
+  return expected != 0 && ranks.size() >= expected;
+}
+
+// The ranks of this daemon have ended, but some of other nodes have not. They are waited for while
+// their daemons are heard of.
+void LiveRun::FindLostPeers(absl::Time now, RunWrite* write) {
+  const bool own_live = std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
+    return stream.peer.empty() && IsLive(stream);
+  });
+  own_ended_since_ = own_live ? absl::InfiniteFuture() : std::min(own_ended_since_, now);
+  if (own_live) return;
+  for (const Stream& stream : streams_) {
+    if (stream.peer.empty()) write->lost_us = std::max(write->lost_us, stream.ended_us);
+    if (stream.peer.empty() || !IsLive(stream)) continue;
+    absl::Time until = own_ended_since_;
+    if (options_.heard != nullptr) {
+      until = std::max(until, options_.heard(stream)) + options_.peer_wait;
+    }
+    if (now >= until) {
+      write->lost_peers.push_back(stream.id);
+    } else {
+      deadline_ = std::min(deadline_, until);
+    }
+  }
 }
 
 // Whether all streams of the run have ended and no other rank is expected.
@@ -204,7 +240,7 @@ bool LiveRun::CanBeClosed(absl::Time now) {
     return false;
   }
   ended_since_ = std::min(ended_since_, now);
-  return AllRanksAttached() || now >= ended_since_ + options_.close_wait;
+  return AllRanksAttached() || now >= ended_since_ + CloseWait();
 }
 
 // The lowest rank that attached becomes the first of its node, once no other rank is expected.
@@ -266,8 +302,9 @@ absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time 
   }
   deadline_ = aggregator_->NextDeadline();
   if (ended_since_ != absl::InfiniteFuture() && !closing) {
-    deadline_ = std::min(deadline_, ended_since_ + options_.close_wait);
+    deadline_ = std::min(deadline_, ended_since_ + CloseWait());
   }
+  FindLostPeers(now, &write);
   return write;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,11 +45,14 @@ struct RunWrite {
   RunEnd end;  // valid if `close`
   // Set if the run has no primary yet: the chosen primary and, below, the run's destinations.
   absl::optional<model::RunAssignment> primary;
+  // Streams of other nodes that have not been heard of, to be ended at `lost_us`.
+  std::vector<int64_t> lost_peers;
+  int64_t lost_us = 0;
   std::vector<std::string> destinations;
   size_t bytes = 0;   // approximate size of the results
   bool more = false;  // there is more to read
 
-  bool empty() const { return results.empty() && !close && !primary; }
+  bool empty() const { return results.empty() && !close && !primary && lost_peers.empty(); }
   // Applies the writes within the caller's transaction. `closed` is false if `close` was set but a
   // stream has joined in the meantime.
   absl::Status Apply(storage::Store& store, int64_t run, bool* closed) const;
@@ -67,6 +71,14 @@ class LiveRun {
     absl::Duration first_rank_wait = absl::Minutes(5);
     // How long a run whose streams have all ended waits for ranks of this node that never attached.
     absl::Duration close_wait = absl::Seconds(5);
+    // Under `main`, the run joins the ranks of all nodes: those of other nodes come from their
+    // daemons (service/peer).
+    bool joins_nodes = false;
+    // How long a run whose own ranks have all ended waits for a node of which nothing is heard.
+    absl::Duration peer_wait = absl::Seconds(30);
+    // When the daemon that sends this stream was last heard of, by the steady clock. Null: no
+    // daemon sends anything here. From any thread.
+    std::function<absl::Time(const model::Stream&)> heard = nullptr;
     size_t chunk_bytes = 1 << 20;  // bytes read from one stream at a time
     size_t round_bytes = 4 << 20;  // a round ends after so many bytes are read and made
   };
@@ -100,6 +112,13 @@ class LiveRun {
   absl::Status DefineShapes(storage::StoreReader& reader, int64_t stream,
                             const model::Batch& batch);
   bool CanBeClosed(absl::Time now);
+  // Whether this run is the one of rank 0 in which the ranks of all nodes are joined.
+  bool JoinsNodes() const;
+  // How long to wait for ranks that never attached.
+  absl::Duration CloseWait() const {
+    return JoinsNodes() && options_.heard != nullptr ? options_.peer_wait : options_.close_wait;
+  }
+  void FindLostPeers(absl::Time now, RunWrite* write);
   bool AllRead() const;
   bool AllRanksAttached() const;
 
@@ -109,8 +128,9 @@ class LiveRun {
   std::vector<model::Stream> streams_;               // all streams of the run, as last read
   std::map<int64_t, std::vector<bool>> shapes_;      // defined shape ids, by stream
   absl::Time waits_since_ = absl::InfiniteFuture();  // waiting for a primary since then
-  // When all streams were first seen to have ended.
+  // When all streams were first seen to have ended, and those of this daemon's ranks.
   absl::Time ended_since_ = absl::InfiniteFuture();
+  absl::Time own_ended_since_ = absl::InfiniteFuture();
   absl::Time deadline_ = absl::InfiniteFuture();
 };
 

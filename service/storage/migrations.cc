@@ -283,7 +283,15 @@ CREATE INDEX console_by_change ON console(run, rank);
 ALTER TABLE stream ADD COLUMN console_items INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+// Version 5: rows that are joined across nodes.
+constexpr char kVersion5[] = R"sql(
+ALTER TABLE stream ADD COLUMN peer TEXT NOT NULL DEFAULT '';
+ALTER TABLE stream ADD COLUMN joined_seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN joined INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX stream_of_peer ON stream(run) WHERE peer <> '';
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
 
 // Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"

@@ -38,7 +38,8 @@ std::string SelectStream() {
       "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), "
       "stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows, "
       "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id, "
-      "stream.durable_item, stream.lost_items, stream.refused_items, stream.console_items "
+      "stream.durable_item, stream.lost_items, stream.refused_items, stream.console_items, "
+      "stream.peer, stream.joined_seq, stream.joined "
       "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ");
 }
 
@@ -179,7 +180,7 @@ model::Stream StreamOf(const Query& query) {
   columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
                   stream.merged_rows, stream.step_base, stream.init_us, identity.began_us,
                   identity.boot_id, stream.durable_item, stream.lost_items, stream.losses.items,
-                  stream.console_items);
+                  stream.console_items, stream.peer, stream.joined_seq, stream.joined);
   SetLaunchFlags(flags, &launch);
   stream.warns = (flags & kWarns) != 0;
   return stream;
@@ -190,6 +191,16 @@ absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
   if (query.Next()) return StreamOf(query);
   RETURN_IF_ERROR(query.status());
   return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", id));
+}
+
+absl::StatusOr<model::Stream> ReadStreamOfRing(Database& database, const model::StreamKey& key) {
+  Query query = database.Select(
+      absl::StrCat(SelectStream(),
+                   "WHERE stream.incarnation = ?1 AND stream.rank = ?2 AND job.project = ?3"),
+      {key.incarnation, key.rank, key.project});
+  if (query.Next()) return StreamOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError("the store knows no such ring");
 }
 
 absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {

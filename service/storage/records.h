@@ -44,6 +44,8 @@ absl::StatusOr<model::Delivery> DeliveryOf(const Query& query);
 
 // kNotFound if no stream has the id.
 absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id);
+// kNotFound if no stream carries the ring. The job id of `key` is not used.
+absl::StatusOr<model::Stream> ReadStreamOfRing(Database& database, const model::StreamKey& key);
 
 // The bits of a start's column `flags`: whether `resume` is must, whether its notice is a warning,
 // and the flags of its launch.

@@ -145,6 +145,15 @@ class Store {
   absl::Status SetAttempt(int64_t stream, uint32_t attempt, bool began_anew);
   // Sets the counts of rows and items that the rank refused. Does not change losses.with_store.
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
+  // The stream that carries a ring; kNotFound. The job id of `key` is not used.
+  absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);
+  absl::StatusOr<bool> IsLive(int64_t stream);
+  // Sets how far the daemon of rank 0's node has a stream. Never goes back.
+  absl::Status SetJoined(int64_t stream, uint64_t seq, model::Joined joined);
+  // Ends these live streams of other nodes with `reason`, unless a rank of this daemon is still live
+  // in the run. True: they have ended.
+  absl::StatusOr<bool> EndPeers(int64_t run, absl::Span<const int64_t> streams,
+                                absl::string_view reason, int64_t now_us);
   // Ends a stream. A finished stream stays finished. A crashed one may still become finished.
   //   kInvalidArgument     the state is kLive
   absl::Status EndStream(int64_t stream, model::StreamState state, int32_t exit_code,

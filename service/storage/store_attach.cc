@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session
           "stream.local_world_size = ?15), "
           "coalesce(max(stream.node = ?10 AND ",
           SameStartCondition(),
-          "), 0) "
+          "), 0), run.state = ?11 "
           "FROM job JOIN stream ON stream.job = job.id JOIN run ON run.id = stream.run "
           "LEFT JOIN start ON start.id = stream.start "
           "WHERE job.project = ?1 AND job.job_id = ?16 GROUP BY run.id ORDER BY run.id"),
@@ -73,7 +73,8 @@ absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session
                     .has_ring = query.Flag(8),
                     .has_rank = query.Flag(9),
                     .has_place = query.Flag(10),
-                    .of_start = query.Flag(11)});
+                    .of_start = query.Flag(11),
+                    .running = query.Flag(12)});
   }
   RETURN_IF_ERROR(query.status());
   return runs;
@@ -115,7 +116,7 @@ absl::StatusOr<int64_t> Store::FindOrMakeJob(const model::Session& session) {
       writer_.SelectInteger("SELECT id FROM job WHERE project = ?1 AND job_id = ?2",
                             {session.stream.project, session.stream.job_id});
   if (found.ok()) {
-    if (!session.attached) RETURN_IF_ERROR(MergeSettings(*found, session));
+    if (!session.attached && session.peer.empty()) RETURN_IF_ERROR(MergeSettings(*found, session));
     return *found;
   }
   if (!absl::IsNotFound(found.status())) return found.status();
@@ -269,7 +270,9 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
           {run, session.settings.start_time_us, session.identity.boot_id, session.identity.began_us,
            launch.id, launch.restart, launch.requeue, launch.unseen, session.identity.world_size,
            leader.attempt}));
-  const bool next = !leader.live && (took_part || (led_by_other_start > 0 && !launch.id.empty()));
+  // Another node's launcher has another launch, also in the same start.
+  const bool other_start = led_by_other_start > 0 && !launch.id.empty() && session.peer.empty();
+  const bool next = !leader.live && (took_part || other_start);
   Beginning beginning;
   beginning.attempt = std::max<int64_t>(leader.attempt + (next ? 1 : 0), 1);
   beginning.anew = took_part && leader.live;
@@ -311,11 +314,11 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
       "durable_seq, aggregated_seq, lost_with_store, begun_step, start, process, attempt, "
-      "began_anew, init_us, began_us, boot_id, reason, durable_item, lost_items) VALUES("
+      "began_anew, init_us, began_us, boot_id, reason, durable_item, lost_items, peer) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
       "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22, "
-      "?23, ?24, ?25, ?26, ?26)",
+      "?23, ?24, ?25, ?26, ?26, ?27)",
       {owner.run,
        owner.job,
        session.stream.rank,
@@ -341,7 +344,8 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
        identity.began_us,
        identity.boot_id,
        session.unnamed,
-       gone_items}));
+       gone_items,
+       session.peer}));
   return writer_.last_insert_id();
 }
 

@@ -63,13 +63,7 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
 }
 
 absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& key) {
-  Query query = database_.Select(
-      absl::StrCat(SelectStream(),
-                   "WHERE stream.incarnation = ?1 AND stream.rank = ?2 AND job.project = ?3"),
-      {key.incarnation, key.rank, key.project});
-  if (query.Next()) return StreamOf(query);
-  RETURN_IF_ERROR(query.status());
-  return absl::NotFoundError("the store knows no such ring");
+  return ReadStreamOfRing(database_, key);
 }
 
 absl::StatusOr<std::vector<model::Stream>> StoreReader::LiveStreams() {
@@ -77,6 +71,17 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::LiveStreams() {
       absl::StrCat(SelectStream(),
                    "WHERE stream.run IN (SELECT id FROM run WHERE state = ?1) ORDER BY stream.id"),
       {static_cast<int64_t>(model::RunState::kRunning)}));
+}
+
+absl::StatusOr<std::vector<int64_t>> StoreReader::RunsToJoin(int64_t ended_us) {
+  Query query = database_.Select(
+      "SELECT id FROM run WHERE local_only AND primary_chosen AND (state = ?1 OR ended_us > ?2) "
+      "AND EXISTS(SELECT 1 FROM stream WHERE stream.run = run.id AND joined = 0)",
+      {static_cast<int64_t>(model::RunState::kRunning), ended_us});
+  std::vector<int64_t> runs;
+  while (query.Next()) runs.push_back(query.Integer(0));
+  RETURN_IF_ERROR(query.status());
+  return runs;
 }
 
 absl::StatusOr<std::vector<model::Stream>> StoreReader::StreamsOf(Query query) {

@@ -68,6 +68,10 @@ class StoreReader {
   // The streams of running runs, which a daemon continues when it starts.
   absl::StatusOr<std::vector<model::Stream>> LiveStreams();
 
+  // The runs here that are parts of a run of another node, and that run or ended after `ended_us`,
+  // if that node's daemon does not have all of their streams yet.
+  absl::StatusOr<std::vector<int64_t>> RunsToJoin(int64_t ended_us);
+
   // The next four calls return kNotFound if the stream or the run does not exist. It may be removed
   // between two calls. Keys by shape id. Ids count from 1, so element 0 is empty. So is the element
   // of an undefined id.

@@ -56,7 +56,8 @@ absl::Status RankWatch::Start() {
   }
   ASSIGN_OR_RETURN(std::vector<model::Stream> streams, reader_->LiveStreams());
   for (const model::Stream& stream : streams) {
-    if (stream.state == model::StreamState::kLive) context_.registry->AddKnown(stream);
+    if (stream.state == model::StreamState::kLive && stream.peer.empty())
+      context_.registry->AddKnown(stream);
   }
   started_ = SteadyNow();
   WhenCaughtUp([this] {

@@ -117,6 +117,7 @@ model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {
                          .first_seq = first_seq,
                          .launch = found.stream.launch};
   session.stream.job_id = found.stream.job_id;
+  session.peer = found.stream.peer;
   // The time of its own Init(), which distinguishes the processes of a rank.
   if (found.stream.init_us != 0) session.settings.start_time_us = found.stream.init_us;
   return session;
@@ -158,6 +159,7 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
   RETURN_IF_ERROR(store.SetProgress(stream.id, old.passed_step));
   RETURN_IF_ERROR(store.SetAttempt(stream.id, old.attempt, old.began_anew));
   RETURN_IF_ERROR(store.SetLosses(stream.id, old.losses));
+  RETURN_IF_ERROR(store.SetJoined(stream.id, old.joined_seq, old.joined));
   RETURN_IF_ERROR(SaveEnd(old, stream.id, store));
   if (const uint64_t tail = LostTail(found, last); tail != 0) {
     RETURN_IF_ERROR(SaveLostTail(found, tail, store));

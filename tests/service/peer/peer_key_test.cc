@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "tests/support/absent.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -179,7 +180,7 @@ TEST_F(PeerKeyTest, AccessibleFileIsRefused) {
 }
 
 TEST_F(PeerKeyTest, ForeignFileIsRefused) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root gives a file away";
+  SKIP_WITHOUT(geteuid() == 0, "root, who alone gives a file away");
   MakeKey();
   ASSERT_EQ(chown(path_.c_str(), 1234, 1234), 0);
   EXPECT_THAT(PeerKey::Load(path_).status(),

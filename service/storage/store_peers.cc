@@ -1,0 +1,45 @@
+// Streams that are joined across nodes: those that this daemon sends, and those that it has from
+// others.
+
+#include "service/base/status_macros.h"
+#include "service/storage/records.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+
+absl::StatusOr<model::Stream> Store::StreamOfRing(const model::StreamKey& key) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  return ReadStreamOfRing(writer_, key);
+}
+
+absl::StatusOr<bool> Store::IsLive(int64_t stream) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  ASSIGN_OR_RETURN(const int64_t state,
+                   writer_.SelectInteger("SELECT state FROM stream WHERE id = ?1", {stream}));
+  return state == static_cast<int64_t>(model::StreamState::kLive);
+}
+
+absl::Status Store::SetJoined(int64_t stream, uint64_t seq, model::Joined joined) {
+  return WriteOne(
+      "UPDATE stream SET joined_seq = max(joined_seq, ?2), joined = max(joined, ?3) "
+      "WHERE id = ?1",
+      stream, {stream, seq, static_cast<int64_t>(joined)});
+}
+
+absl::StatusOr<bool> Store::EndPeers(int64_t run, absl::Span<const int64_t> streams,
+                                     absl::string_view reason, int64_t now_us) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  const auto live = static_cast<int64_t>(model::StreamState::kLive);
+  ASSIGN_OR_RETURN(const int64_t own,
+                   writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM stream WHERE run = ?1 "
+                                         "AND peer = '' AND state = ?2)",
+                                         {run, live}));
+  if (own != 0) return false;
+  for (const int64_t stream : streams) {
+    RETURN_IF_ERROR(
+        EndStream(stream, model::StreamState::kFinished, /*exit_code=*/0, reason, now_us));
+  }
+  return true;
+}
+
+}  // namespace ranklog::storage

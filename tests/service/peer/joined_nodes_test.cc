@@ -1,0 +1,339 @@
+// The ranks of two nodes in one run: orders of starts, cuts, restarts and ends.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/service/peer/nodes_fixture.h"
+
+namespace ranklog::peer {
+namespace {
+
+using model::Joined;
+using model::RunState;
+using model::StreamState;
+using ::testing::HasSubstr;
+
+// The ranks of both nodes, each with as many rows.
+class JoinedNodesTest : public NodesTest {
+ protected:
+  void AttachHome() {
+    rank_[0] = home_.Attach(0, 0);
+    rank_[1] = home_.Attach(1, 1);
+  }
+  void AttachAway() {
+    rank_[2] = away_.Attach(2, 0);
+    rank_[3] = away_.Attach(3, 1);
+  }
+  Node& NodeOf(uint32_t rank) { return rank < 2 ? home_ : away_; }
+  // Each rank logs its number.
+  void Log(int64_t from, int64_t to, std::vector<uint32_t> ranks = {0, 1, 2, 3}) {
+    for (const uint32_t rank : ranks) NodeOf(rank).Log(rank_[rank], from, to, rank);
+  }
+  void End(std::vector<uint32_t> ranks = {0, 1, 2, 3}) {
+    for (const uint32_t rank : ranks) NodeOf(rank).End(rank_[rank]);
+  }
+  std::vector<aggregate::RunRow> Rows() { return home_.Rows(rank_[0]); }
+  // All rows are made of all ranks.
+  void ExpectAllJoined(size_t rows) {
+    const auto made = Rows();
+    ASSERT_EQ(made.size(), rows);
+    for (size_t i = 0; i < rows; ++i) {
+      EXPECT_EQ(made[i].step, static_cast<int64_t>(i));
+      EXPECT_EQ(made[i]["rank_mean/loss"], 1.5) << made[i];
+      EXPECT_EQ(made[i]["rank_argmax/loss"], 3) << made[i];
+      EXPECT_FALSE(made[i].Has("rank_count/loss")) << made[i];
+    }
+  }
+  model::Stream At(Node& node, uint32_t rank) {
+    const int64_t any = rank_[&node == &home_ ? 0 : 2];
+    for (const model::Stream& stream : node.StreamsOf(any)) {
+      if (stream.key.rank == rank) return stream;
+    }
+    ADD_FAILURE() << "no stream of rank " << rank;
+    return {};
+  }
+  // Everything of the ranks 2 and 3 is at home, once.
+  void ExpectWhole(uint64_t rows) {
+    for (const uint32_t rank : {2u, 3u}) {
+      const model::Stream here = At(away_, rank);
+      const model::Stream there = At(home_, rank);
+      EXPECT_EQ(here.joined, Joined::kWhole);
+      EXPECT_EQ(here.joined_seq, rows);
+      EXPECT_EQ(there.durable_seq, rows);
+      EXPECT_EQ(there.aggregated_seq, rows);
+      EXPECT_EQ(there.peer, "away");
+      EXPECT_EQ(there.losses.total(), 0u);
+    }
+  }
+
+  int64_t rank_[4] = {};
+};
+
+TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {
+  AttachHome();
+  AttachAway();
+  Log(0, 9);
+  Pass(absl::Seconds(2));
+  ExpectAllJoined(10);
+  End();
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 0u);
+  ExpectWhole(10);
+  EXPECT_TRUE(away_.sender->Links().empty());
+}
+
+TEST_F(JoinedNodesTest, HomeComesLast) {
+  AttachAway();
+  Log(0, 9, {2, 3});
+  Pass(absl::Seconds(3));
+  ASSERT_EQ(away_.sender->Links().size(), 1u);
+  EXPECT_THAT(away_.sender->Links()[0].error, HasSubstr("rank 0"));
+  EXPECT_EQ(away_.sender->Links()[0].waiting_rows, 20u);
+  AttachHome();
+  Log(0, 9, {0, 1});
+  Pass(absl::Seconds(4));
+  ExpectAllJoined(10);
+}
+
+// The other node has ended before rank 0 begins, and its rows wait in its store.
+TEST_F(JoinedNodesTest, OtherNodeEndsBeforeHomeComes) {
+  AttachAway();
+  Log(0, 9, {2, 3});
+  End({2, 3});
+  Pass(absl::Seconds(3));
+  AttachHome();
+  Log(0, 9, {0, 1});
+  Pass(absl::Seconds(4));
+  ExpectAllJoined(10);
+  End({0, 1});
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  ExpectWhole(10);
+}
+
+TEST_F(JoinedNodesTest, LostAnswersAndRepeatedRequestsDoubleNothing) {
+  network_.lose_answer_of = 2;
+  network_.twice = true;
+  AttachHome();
+  AttachAway();
+  for (int64_t step = 0; step < 40; ++step) {
+    Log(step, step);
+    Pass(absl::Seconds(1));
+  }
+  End();
+  Pass(absl::Seconds(20));
+  ExpectAllJoined(40);
+  ExpectWhole(40);
+  EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 0u);
+  EXPECT_GT(network_.requests, 40);
+}
+
+// A short cut is shorter than the wait for a rank that is behind.
+TEST_F(JoinedNodesTest, ShortCutDelaysRows) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  Log(5, 9);
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(Rows().size(), 5u);
+  network_.cut = false;
+  Pass(absl::Seconds(10));
+  ExpectAllJoined(10);
+}
+
+// After a long cut, the rows say of how many ranks they are, and what comes later is late.
+TEST_F(JoinedNodesTest, LongCutCostsABoundedWait) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  Log(5, 9);
+  Pass(absl::Seconds(32));
+  ASSERT_EQ(Rows().size(), 10u);
+  for (size_t i = 5; i < 10; ++i) {
+    EXPECT_EQ(Rows()[i]["rank_mean/loss"], 0.5);
+    EXPECT_EQ(Rows()[i]["rank_count/loss"], 2);
+  }
+  ASSERT_EQ(away_.sender->Links().size(), 1u);
+  EXPECT_THAT(away_.sender->Links()[0].error, HasSubstr("cut"));
+  network_.cut = false;
+  Pass(absl::Seconds(35));
+  Log(10, 14);
+  End();
+  Pass(absl::Seconds(3));
+  ASSERT_EQ(Rows().size(), 15u);
+  for (size_t i = 10; i < 15; ++i) EXPECT_EQ(Rows()[i]["rank_mean/loss"], 1.5) << Rows()[i];
+  ExpectWhole(15);
+  EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 10u);
+}
+
+TEST_F(JoinedNodesTest, RestartsOfBothDaemonsLoseAndDoubleNothing) {
+  AttachHome();
+  AttachAway();
+  for (int64_t step = 0; step < 30; ++step) {
+    Log(step, step);
+    Pass(absl::Milliseconds(250));
+    if (step % 10 == 3) {
+      home_.Kill();
+      home_.Start();
+      Pass(absl::Seconds(2));
+    }
+    if (step % 10 == 6) {
+      away_.Kill();
+      away_.Start();
+    }
+  }
+  End();
+  Pass(absl::Seconds(10));
+  ExpectAllJoined(30);
+  ExpectWhole(30);
+  EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 0u);
+}
+
+TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  End({0, 1});
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kRunning);
+  Pass(absl::Seconds(15));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  EXPECT_THAT(At(home_, 2).reason, HasSubstr("not heard of"));
+  // It comes back: its last rows are late, and stay on its node.
+  Log(5, 6, {2, 3});
+  End({2, 3});
+  network_.cut = false;
+  Pass(absl::Seconds(120));
+  EXPECT_EQ(At(away_, 2).joined, Joined::kLate);
+  EXPECT_EQ(At(away_, 2).joined_seq, 5u);
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  EXPECT_TRUE(away_.sender->Links().empty());
+}
+
+// The other node is heard of, so its ranks are waited for.
+TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  End({0, 1});
+  Pass(absl::Minutes(3));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kRunning);
+  away_.End(rank_[2], StreamState::kCrashed, 137, "rank 2 was killed by signal 9");
+  End({3});
+  Pass(absl::Seconds(3));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kCrashed);
+  EXPECT_EQ(home_.RunOf(rank_[0]).exit_code, 137);
+  EXPECT_EQ(home_.RunOf(rank_[0]).reason, "rank 2 was killed by signal 9");
+}
+
+// A node that never joins costs the first step a wait, and the end.
+TEST_F(JoinedNodesTest, NodeThatNeverComes) {
+  network_.cut = true;
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(6));
+  ASSERT_EQ(Rows().size(), 5u);
+  EXPECT_EQ(Rows()[4]["rank_count/loss"], 2);
+  End();
+  Pass(absl::Seconds(35));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  network_.cut = false;
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(At(away_, 2).joined, Joined::kLate);
+  EXPECT_EQ(At(away_, 2).joined_seq, 0u);
+}
+
+TEST_F(JoinedNodesTest, ElasticRestartWithResumeGoesOn) {
+  resume_ = "allow";
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  End();
+  Pass(absl::Seconds(3));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  // The other node is first in the second start.
+  rank_[2] = away_.Attach(2, 0, "2");
+  rank_[3] = away_.Attach(3, 1, "2");
+  for (const uint32_t rank : {2u, 3u}) away_.Log(rank_[rank], 0, 4, rank);
+  Pass(absl::Seconds(3));
+  rank_[0] = home_.Attach(0, 0, "2");
+  rank_[1] = home_.Attach(1, 1, "2");
+  for (const uint32_t rank : {0u, 1u}) home_.Log(rank_[rank], 0, 4, rank);
+  Pass(absl::Seconds(5));
+  End();
+  Pass(absl::Seconds(3));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  ExpectAllJoined(10);
+}
+
+// A second start under the same id is another run, on both nodes.
+TEST_F(JoinedNodesTest, SecondStartIsAnotherRun) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  End();
+  Pass(absl::Seconds(3));
+  rank_[2] = away_.Attach(2, 0, "2");
+  rank_[3] = away_.Attach(3, 1, "2");
+  Pass(absl::Seconds(3));
+  rank_[0] = home_.Attach(0, 0, "2");
+  rank_[1] = home_.Attach(1, 1, "2");
+  for (uint32_t rank = 0; rank < 4; ++rank) NodeOf(rank).Log(rank_[rank], 0, 6, rank);
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(home_.RunOf(rank_[0]).run_id, "job-2");
+  ExpectAllJoined(7);
+}
+
+// Ranks of the other node alone log a step: it is no row of the run, as on one node.
+TEST_F(JoinedNodesTest, OnlyStepsOfRankZeroAreRows) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Log(5, 6, {2, 3});
+  Log(7, 7);
+  Pass(absl::Seconds(5));
+  for (const uint32_t rank : {0u, 1u}) {
+    EXPECT_EQ(At(home_, rank).durable_seq, 6u);
+  }
+  EXPECT_EQ(Rows().size(), 6u);
+  EXPECT_EQ(Rows()[5].step, 7);
+}
+
+// Rows that this node's store has lost are lost in the joined run, too, and hold nothing up.
+TEST_F(JoinedNodesTest, LostRowsAreCounted) {
+  AttachHome();
+  AttachAway();
+  for (const uint32_t rank : {2u, 3u}) {
+    away_.Write([&](storage::Store& store) { return store.SkipTo(rank_[rank], 3); });
+    away_.logged[rank_[rank]] = 3;
+    away_.Log(rank_[rank], 3, 4, rank);
+  }
+  Log(0, 4, {0, 1});
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(At(home_, 2).losses.with_store, 3u);
+  ASSERT_EQ(Rows().size(), 5u);
+  EXPECT_EQ(Rows()[2]["rank_count/loss"], 2);
+  EXPECT_EQ(Rows()[3]["rank_mean/loss"], 1.5);
+}
+
+// A daemon may serve ranks of several nodes, and then its own address is that of rank 0.
+TEST_F(JoinedNodesTest, ItsOwnStreamsAreNotTaken) {
+  AttachHome();
+  const int64_t other = home_.Attach(2, 0);
+  home_.Log(other, 0, 4, 2);
+  Pass(absl::Seconds(3));
+  EXPECT_EQ(home_.StreamsOf(rank_[0]).size(), home_.runs[other] == home_.runs[rank_[0]] ? 3u : 2u);
+}
+
+}  // namespace
+}  // namespace ranklog::peer
