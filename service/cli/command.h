@@ -70,6 +70,7 @@ void AddStop(Program& program);
 void AddDaemonLog(Program& program);
 void AddLogin(Program& program);
 void AddLogout(Program& program);
+void AddPeerKey(Program& program);
 
 }  // namespace ranklog::cli
 

@@ -8,6 +8,7 @@
 #include "service/cli/command.h"
 #include "service/cli/doctor/daemon_check.h"
 #include "service/cli/doctor/examination.h"
+#include "service/cli/doctor/peer_check.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/terminal.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr char kDoctorFooter[] = R"(
 Checks the state directory and its disk, the socket, the daemon and how it was started, the store with every row in
 it, waiting deliveries, damaged stores that were set aside, the spools of this user and the room for more, limits,
-the clock, and the keys. Checks each key at its server, through the configured proxy: at the servers for which rows
+the clock, and the keys, also the one that the daemons of several nodes share. Checks each key at its server, through the configured proxy: at the servers for which rows
 wait, and at the public server if there is a key for it. Shows only the last four letters of a key. Changes nothing.
 
 Exit code 0: no problems. 1: problems; each has a line with advice.
@@ -26,11 +27,13 @@ Examples:
   ranklog doctor
   ranklog doctor --state-dir /data/ranklog
   srun -N1 --gpus 4 ranklog doctor --ranks 4       # on the node, as a job sees it
+  ranklog doctor --peer node01                     # does the daemon of that node have the same key?
   ranklog doctor --json | jq '.problems')";
 
 struct DoctorFlags {
   bool json = false;
-  int ranks = 8;  // typical for a node with 8 GPUs
+  std::string peer;  // HOST or HOST:PORT
+  int ranks = 8;     // typical for a node with 8 GPUs
 };
 
 constexpr size_t kNameColumns = 12;  // width of "other store"
@@ -71,6 +74,7 @@ absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
       findings.push_back(ReportNoDaemon(globals.address, dir.status()));
     }
   }
+  if (!flags.peer.empty()) findings.push_back(CheckPeer(flags.peer));
   if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {
@@ -89,6 +93,11 @@ void AddDoctor(Program& program) {
                                       kDoctorFooter, Doctor);
   options.Add("--ranks", &flags.ranks, "number of ranks that will run on this node; default 8",
               {.type = "N", .least = 1, .most = 4096});
+  options.Add(
+      "--peer", &flags.peer,
+      "connect to the daemon of another node, too; without PORT, at the port of this node's "
+      "daemon",
+      {.type = "HOST[:PORT]", .check = CheckPeerAddress});
   options.Add("--json", &flags.json, "print an object, for programs");
 }
 

@@ -89,5 +89,6 @@ int main(int argc, char** argv) {
   ranklog::cli::AddDaemonLog(program);
   ranklog::cli::AddLogin(program);
   ranklog::cli::AddLogout(program);
+  ranklog::cli::AddPeerKey(program);
   return program.Main(argc, argv);
 }

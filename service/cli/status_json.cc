@@ -50,6 +50,12 @@ model::Json DaemonJson(const Overview& overview) {
   json["live_ranks"] = overview.daemon->live_ranks;
   json["rows_per_second"] = overview.daemon->rows_per_second;
   json["metrics_url"] = overview.daemon->metrics_url;
+  if (const auto& peer = overview.daemon->peer) {
+    json["peer"] = {{"key_file", peer->key_file},
+                    {"fingerprint", peer->fingerprint},
+                    {"address", peer->address},
+                    {"error", peer->error}};
+  }
   json["counters"] = overview.daemon->counters;
   return json;
 }

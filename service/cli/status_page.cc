@@ -183,7 +183,8 @@ std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
-// How long the daemon keeps runs, where its metrics are, and what it cannot do.
+// How long the daemon keeps runs, where its metrics are, where other daemons reach it, and what it
+// cannot do.
 std::string DaemonLines(const Overview& overview, const Terminal& terminal) {
   std::string text;
   if (const std::string keep = KeepText(overview); !keep.empty()) {
@@ -191,6 +192,15 @@ std::string DaemonLines(const Overview& overview, const Terminal& terminal) {
   }
   if (overview.daemon && !overview.daemon->metrics_url.empty()) {
     absl::StrAppend(&text, "metrics ", overview.daemon->metrics_url, "\n");
+  }
+  if (overview.daemon && overview.daemon->peer) {
+    const DaemonStatus::Peer& peer = *overview.daemon->peer;
+    if (!peer.error.empty()) {
+      absl::StrAppend(&text, "peers   ", terminal.Red(Printable(peer.error)), "\n");
+    } else if (!peer.address.empty()) {
+      absl::StrAppend(&text, "peers   daemons of other nodes reach it at ", Printable(peer.address),
+                      "\n");
+    }
   }
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");

@@ -49,6 +49,13 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
     reply->set_keep_bytes(about_.keep.keep_bytes);
   }
   reply->set_content_quota(about_.content_quota);
+  if (now.peer) {
+    v1::PeerStatus& peer = *reply->mutable_peer();
+    peer.set_key_file(ToUtf8(now.peer->key_file));
+    peer.set_fingerprint(now.peer->fingerprint);
+    peer.set_address(now.peer->address);
+    peer.set_error(ToUtf8(now.peer->error));
+  }
   for (const auto& [name, value] : now.counters) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

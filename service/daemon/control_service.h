@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/daemon/monitor.h"
 #include "service/ingest/stream_registry.h"
@@ -27,6 +28,13 @@ class ControlService final : public v1::Control::CallbackService {
                          const std::map<std::string, std::string>& credentials, Done done)>;
   // Removes a run, and calls `done` from any thread.
   using RemoveRunFn = std::function<void(int64_t run, storage::Removal removal, Done done)>;
+  // See v1::PeerStatus.
+  struct Peer {
+    std::string key_file;
+    std::string fingerprint;
+    std::string address;
+    std::string error;
+  };
   // Values that change continuously.
   struct Now {
     size_t streams = 0;  // attached streams
@@ -36,6 +44,7 @@ class ControlService final : public v1::Control::CallbackService {
     std::map<std::string, pipeline::DeliveryTotals::Destination> destinations;  // by kind
     std::map<int64_t, std::string> stopped_runs;  // errors by the run's id in the store
     std::map<std::string, uint64_t> counters;
+    absl::optional<Peer> peer{};  // nullopt: not known
   };
   struct About {
     std::string state_dir;

@@ -9,6 +9,7 @@
 #include "service/cli/doctor/daemon_check.h"
 #include "service/cli/doctor/delivery_check.h"
 #include "service/cli/doctor/node_check.h"
+#include "service/cli/doctor/peer_check.h"
 #include "service/cli/doctor/spool_check.h"
 #include "service/cli/doctor/state_dir_check.h"
 #include "service/cli/doctor/stores_check.h"
@@ -48,6 +49,7 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
     if (auto other = CheckOtherDaemon(globals, state_dir)) add({*std::move(other)});
   }
   if (auto ends = CheckSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
+  add(CheckPeerSetup(pid == 0 ? absl::nullopt : FindDaemon(state_dir, globals.address)));
   if (auto clients = ListClients(state_dir); clients.has_value()) add({*std::move(clients)});
   findings.push_back(CheckStore(globals, state_dir));
   const std::vector<query::RunReport> runs = ReadRuns(state_dir);

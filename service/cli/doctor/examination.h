@@ -13,7 +13,7 @@ namespace ranklog::cli {
 
 // Checks `state_dir`, its daemon and the spools of this user, and changes nothing. Reads the whole
 // store, with a progress bar on a terminal. Anything that cannot be checked is a finding. `ranks`
-// is the planned number of ranks on this node.
+// is the planned number of ranks on this node. Does not check other nodes: see CheckPeer().
 std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_dir, int ranks);
 
 }  // namespace ranklog::cli

@@ -9,7 +9,7 @@ namespace ranklog::cli {
 
 // The result of one check of `ranklog doctor`.
 struct Finding {
-  // One of: directory, disk, socket, daemon, store, rows, delivery, set aside, spool, ...
+  // One of: directory, disk, socket, daemon, store, rows, delivery, set aside, spool, peer key, ...
   std::string part;
   model::Json data;  // for programs
   std::string text;

@@ -144,6 +144,10 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.stopped_runs.insert(reply.stopped_runs().begin(), reply.stopped_runs().end());
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());
+  if (reply.has_peer()) {
+    daemon.peer = {reply.peer().key_file(), reply.peer().fingerprint(), reply.peer().address(),
+                   reply.peer().error()};
+  }
   return daemon;
 }
 

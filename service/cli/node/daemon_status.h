@@ -44,6 +44,14 @@ struct DaemonStatus {
   absl::optional<int64_t> keep_bytes;               // nullopt: size removes nothing
   std::map<int64_t, std::string> stopped_runs;      // errors by the run's id in the store
   std::map<std::string, uint64_t> counters;
+  // See v1::PeerStatus; nullopt: the daemon has an older version.
+  struct Peer {
+    std::string key_file;
+    std::string fingerprint;
+    std::string address;
+    std::string error;
+  };
+  absl::optional<Peer> peer;
 };
 
 // Whether the process is a daemon. If not, a holder of a state directory is a `ranklog sync`, and a

@@ -1,0 +1,116 @@
+#include "service/cli/doctor/peer_check.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/base/environment.h"
+#include "service/base/host_port.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/base/shell_word.h"
+#include "service/cli/node/peer_setup.h"
+#include "service/peer/peer_key.h"
+#include "service/peer/probe.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kSoon = absl::Hours(24 * 60);
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "HOST";
+}
+
+}  // namespace
+
+std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon) {
+  std::string path = PeerKeyFile();
+  if (daemon && daemon->peer && !daemon->peer->key_file.empty()) path = daemon->peer->key_file;
+  if (path.empty()) return {};
+  const auto key = peer::PeerKey::Load(path);
+  const bool named = !EnvironmentVariable("RANKLOG_PEER_KEY").empty();
+  if (absl::IsNotFound(key.status()) && !named &&
+      !(daemon && daemon->peer && !daemon->peer->error.empty())) {
+    return {};
+  }
+  Finding finding{"peer key", {{"path", path}, {"usable", key.ok()}}, Printable(path), ""};
+  if (!key.ok()) {
+    finding.advice = Printable(std::string(key.status().message()));
+    if (absl::IsNotFound(key.status())) {
+      absl::StrAppend(&finding.advice, "; run: ranklog peer-key ", Printable(ShellWord(path)),
+                      ", or copy the file of another node");
+    }
+    return {std::move(finding)};
+  }
+  const absl::Time now = absl::Now();
+  const KeyUse use = UseOfKey(daemon, key->fingerprint());
+  finding.data["fingerprint"] = key->fingerprint();
+  finding.data["expires"] = absl::ToUnixSeconds(key->expires());
+  absl::StrAppend(&finding.text, ", ", key->fingerprint(), ", valid until ",
+                  TimeText(absl::ToUnixMicros(key->expires())));
+  if (key->expires() < now + kSoon) {
+    finding.advice =
+        absl::StrCat(key->expires() < now ? "the key has expired" : "the key expires soon",
+                     "; remove it, run `ranklog peer-key`, copy it to all nodes, and "
+                     "start their daemons again");
+  } else if (use.problem) {
+    finding.advice = use.text;
+  } else {
+    absl::StrAppend(&finding.text, "; ", use.text);
+  }
+  std::vector<Finding> findings = {std::move(finding)};
+  const std::string address = daemon && daemon->peer ? daemon->peer->address : "";
+  const auto listens = ParseHostPort(address, 0);
+  if (!listens) return findings;
+  findings.push_back({"peer port",
+                      {{"address", address}},
+                      absl::StrCat(Printable(address),
+                                   "; whether a firewall lets other nodes through is only seen "
+                                   "there: ranklog doctor --peer ",
+                                   Printable(HostPort{HostName(), listens->port}.Text())),
+                      ""});
+  return findings;
+}
+
+Finding CheckPeer(const std::string& address) {
+  const auto wanted = ParseHostPort(address, PeerPort());
+  Finding finding{"peer", {{"address", address}, {"trusted", false}}, Printable(address), ""};
+  const std::string path = PeerKeyFile();
+  const auto key =
+      path.empty() ? absl::NotFoundError("this node has no key file") : peer::PeerKey::Load(path);
+  if (!key.ok()) {
+    finding.advice = Printable(std::string(key.status().message()));
+    if (absl::IsNotFound(key.status())) {
+      finding.advice =
+          absl::StrCat("this node has no key to connect with", path.empty() ? "" : ": ",
+                       Printable(path), "; copy the file of that node");
+    }
+    return finding;
+  }
+  if (!wanted) {
+    finding.advice = CheckPeerAddress(address);
+    return finding;
+  }
+  const auto probed = peer::Probe(*key, *wanted, absl::Now());
+  if (!probed.ok()) {
+    finding.advice = Printable(std::string(probed.status().message()));
+    return finding;
+  }
+  finding.data["trusted"] = true;
+  finding.data["protocol"] = probed->protocol;
+  finding.data["seconds"] = absl::ToDoubleSeconds(probed->took);
+  finding.text = absl::StrCat("the daemon at ", probed->address, " has the same key (",
+                              probed->protocol, ", ", DurationText(probed->took), ")");
+  return finding;
+}
+
+std::string CheckPeerAddress(const std::string& text) {
+  return ParseHostPort(text, PeerPort()) ? "" : "not an address; use HOST or HOST:PORT";
+}
+
+}  // namespace ranklog::cli
