@@ -43,6 +43,13 @@ if [ "$state" != "$usual" ] && only_root_changes "$usual" && [ "$(readlink "$usu
   ln -sTf "$state/$uid" "$usual/$uid" ||
     say "remove $usual/$uid, or move it to $state/$uid: ranks that lose this daemon, and ranklog, use that store"
 fi
+# The key for the daemons of other nodes, if homes are not on all nodes. ranklogd does not start if it cannot read it.
+key=/etc/ranklog/keys/$uid
+if [ -e "$key" ] && setpriv --reuid="$uid" --regid="$gid" --init-groups test -r "$key"; then
+  flags+=(--peer-key "$key")
+elif [ -e "$key" ]; then
+  say "$key is not used: the user cannot read it; run: chmod 755 ${key%/*} && chown $uid $key && chmod 600 $key"
+fi
 # The daemon needs a session of its own before this script ends, because slurmd then kills the script's process group.
 timeout --kill-after=0.5 5 \
   setpriv --reuid="$uid" --regid="$gid" --init-groups --no-new-privs \
