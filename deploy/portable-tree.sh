@@ -51,6 +51,7 @@ static_parts() {
       openssl) from=libssl-dev ;;
       prometheus-cpp) from=prometheus-cpp-dev ;;
       protobuf) from=libprotobuf-dev ;;
+      re2) from=libre2-dev ;;
       spdlog) from=libspdlog-dev ;;
       sqlite3) from=libsqlite3-dev ;;
       zlib) from=zlib1g-dev ;;

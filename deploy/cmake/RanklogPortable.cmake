@@ -43,12 +43,16 @@ target_link_options(ranklog_portable_libraries INTERFACE -static-libstdc++)
 target_link_libraries(ranklog_portable_libraries INTERFACE -Wl,--start-group ${library_archives} -Wl,--end-group ${older_libc})
 
 if(RANKLOG_SERVICE)
-  ranklog_portable_archives(program_archives program_parts "ssl;crypto;sqlite3;protobuf" "libssl-dev;libsqlite3-dev;libprotobuf-dev" --programs)
+  # The daemons of several nodes use TLS, so the programs have gRPC with it. Its policies need RE2.
+  ranklog_portable_archives(program_archives program_parts "grpc++;grpc;re2;ssl;crypto;sqlite3;protobuf"
+                            "libgrpc-dev;libre2-dev;libssl-dev;libsqlite3-dev;libprotobuf-dev" --programs)
+  set(shared_archives ${library_archives})
+  list(FILTER shared_archives EXCLUDE REGEX "_unsecure\\.a$")
   set(program_parts ${library_parts} ${program_parts})
   list(SORT program_parts)
   list(REMOVE_DUPLICATES program_parts)
   list(JOIN program_parts ", " RANKLOG_PROGRAM_PARTS)
-  set_property(GLOBAL PROPERTY ranklog_program_archives ${program_archives} ${library_archives})
+  set_property(GLOBAL PROPERTY ranklog_program_archives ${program_archives} ${shared_archives})
   set_property(GLOBAL PROPERTY ranklog_older_libc ${older_libc})
 endif()
 

@@ -28,7 +28,7 @@ for program in ranklogd ranklog; do
   cmake -DREADELF=readelf -DPROGRAM="$prefix/bin/$program" -P "$here/symbols.cmake"
 done
 cmake -DREADELF=readelf -DLIBRARY="$prefix/lib/libranklog.so" -P "$here/symbols.cmake"
-for part in abseil c-ares civetweb curl fmtlib grpc openssl prometheus-cpp protobuf spdlog sqlite3 zlib; do
+for part in abseil c-ares civetweb curl fmtlib grpc openssl prometheus-cpp protobuf re2 spdlog sqlite3 zlib; do
   expect "static-parts" "^$part [0-9]" "$(cat "$prefix/share/doc/ranklog/static-parts")"
   [ -s "$prefix/share/doc/ranklog/licences/$part" ] || fail "the tarball has no licence of $part"
 done
