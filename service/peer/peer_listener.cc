@@ -234,7 +234,9 @@ void PeerListener::Wait(absl::Time now) {
   absl::Time next = now + kLook;
   if (try_again_ > now) next = std::min(next, try_again_);
   if (accept_again_ > now) next = std::min(next, accept_again_);
-  next = std::min(next, made_steady_ + std::max(options_.renew, absl::Milliseconds(10)));
+  // Maintain() does nothing before try_again_.
+  const absl::Time renews = made_steady_ + std::max(options_.renew, absl::Milliseconds(10));
+  next = std::min(next, std::max(renews, try_again_));
   std::vector<pollfd> waiting = {{stop_.get(), POLLIN, 0}};
   const bool listens = socket_.valid() && accept_again_ <= now;
   if (listens) waiting.push_back({socket_.get(), POLLIN, 0});
