@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "service/model/rank_statistics.h"
 
 namespace ranklog::aggregate {
@@ -51,6 +52,27 @@ void ForEachField(model::Item::Kind kind, absl::Span<const model::Stream> stream
   }
 }
 
+// The ranks of each node as a text, such as "0-7,16": short for thousands of ranks.
+Json RanksByNode(absl::Span<const model::Stream> streams, const std::set<uint32_t>& ranks) {
+  std::map<std::string, std::set<uint32_t>> nodes;
+  for (const model::Stream& stream : streams) {
+    if (ranks.contains(stream.key.rank)) nodes[stream.identity.node].insert(stream.key.rank);
+  }
+  Json by_node = Json::object();
+  for (const auto& [node, of_node] : nodes) {
+    std::string text;
+    for (auto rank = of_node.begin(); rank != of_node.end();) {
+      const uint32_t first = *rank;
+      uint32_t last = first;
+      while (++rank != of_node.end() && *rank == last + 1) last = *rank;
+      absl::StrAppend(&text, text.empty() ? "" : ",", first);
+      if (last > first) absl::StrAppend(&text, "-", last);
+    }
+    by_node[node] = text;
+  }
+  return by_node;
+}
+
 }  // namespace
 
 std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
@@ -94,9 +116,11 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
     }
   }
   Json over = Json::object();
-  over["ranks"] = ranks;
+  const bool joined = std::any_of(streams.begin(), streams.end(),
+                                  [](const model::Stream& stream) { return !stream.peer.empty(); });
+  if (!joined) over["ranks"] = ranks;
   over["of"] = identity.world_size;
-  over["node"] = identity.node;
+  over[joined ? "nodes" : "node"] = joined ? RanksByNode(streams, ranks) : Json(identity.node);
   // A value that a rank set under our name is replaced if it is not an object.
   if (!config.contains("ranklog") || !config["ranklog"].is_object()) {
     config["ranklog"] = Json::object();

@@ -146,6 +146,13 @@ absl::Duration Since(int64_t unix_us) {
 
 absl::Duration Uptime(const DaemonStatus& daemon) { return Since(daemon.start_time_us); }
 
+std::string RunIdOf(const Overview& overview, int64_t run) {
+  for (const query::RunReport& report : overview.runs) {
+    if (report.run.id == run) return report.run.run_id;
+  }
+  return "";
+}
+
 std::vector<const query::RunReport*> LiveRuns(const Overview& overview) {
   std::vector<const query::RunReport*> live;
   for (const query::RunReport& report : overview.runs) {

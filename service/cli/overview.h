@@ -67,6 +67,9 @@ struct Overview {
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
 // The runs that have not ended.
+// The id of the run with this id in the store; empty if it was removed.
+std::string RunIdOf(const Overview& overview, int64_t run);
+
 std::vector<const query::RunReport*> LiveRuns(const Overview& overview);
 
 // The rows that wait for a tracker of this kind.

@@ -26,6 +26,32 @@ model::Json SetApartJson(const Overview& overview) {
   return apart;
 }
 
+model::Json SecondsOrNull(int64_t unix_us) {
+  return unix_us == 0 ? model::Json() : model::Json(static_cast<double>(unix_us) / 1e6);
+}
+
+model::Json PeerJson(const Overview& overview, const DaemonStatus::Peer& peer) {
+  model::Json links = model::Json::array();
+  for (const DaemonStatus::Peer::Link& link : peer.links) {
+    links.push_back({{"run_id", RunIdOf(overview, link.run)},
+                     {"home", link.home},
+                     {"error", link.error},
+                     {"waiting_rows", link.waiting_rows},
+                     {"last_answer", SecondsOrNull(link.last_answer_us)}});
+  }
+  model::Json nodes = model::Json::array();
+  for (const DaemonStatus::Peer::Node& node : peer.nodes) {
+    nodes.push_back(
+        {{"node", node.name}, {"silent_seconds", node.silent_seconds}, {"streams", node.streams}});
+  }
+  return {{"key_file", peer.key_file},
+          {"fingerprint", peer.fingerprint},
+          {"address", peer.address},
+          {"error", peer.error},
+          {"links", links},
+          {"nodes", nodes}};
+}
+
 model::Json DaemonJson(const Overview& overview) {
   model::Json json = {{"running", overview.daemon_pid != 0}};
   if (overview.daemon_pid != 0) json["pid"] = overview.daemon_pid;
@@ -50,18 +76,9 @@ model::Json DaemonJson(const Overview& overview) {
   json["live_ranks"] = overview.daemon->live_ranks;
   json["rows_per_second"] = overview.daemon->rows_per_second;
   json["metrics_url"] = overview.daemon->metrics_url;
-  if (const auto& peer = overview.daemon->peer) {
-    json["peer"] = {{"key_file", peer->key_file},
-                    {"fingerprint", peer->fingerprint},
-                    {"address", peer->address},
-                    {"error", peer->error}};
-  }
+  if (const auto& peer = overview.daemon->peer) json["peer"] = PeerJson(overview, *peer);
   json["counters"] = overview.daemon->counters;
   return json;
-}
-
-model::Json SecondsOrNull(int64_t unix_us) {
-  return unix_us == 0 ? model::Json() : model::Json(static_cast<double>(unix_us) / 1e6);
 }
 
 model::Json DiskJson(const DiskOutlook& disk) {

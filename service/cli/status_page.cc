@@ -183,6 +183,49 @@ std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
+// The runs whose rows go to rank 0's node, and the nodes whose rows come here.
+std::string PeerLines(const Overview& overview, const DaemonStatus::Peer& peer,
+                      const Terminal& terminal) {
+  static constexpr size_t kShown = 8;  // nodes by name
+  constexpr double kSilentAfter = 15;  // seconds; a daemon is heard of every 5 s
+  std::string text;
+  for (const DaemonStatus::Peer::Link& link : peer.links) {
+    absl::StrAppend(&text, "joins   ", Printable(RunIdOf(overview, link.run)), " to rank 0 at ",
+                    link.home.empty() ? "?" : Printable(link.home), ", ",
+                    Counted(link.waiting_rows, "row"), " to send");
+    if (!link.error.empty()) {
+      absl::StrAppend(&text, ": ", terminal.Red(Printable(link.error)));
+    }
+    text += "\n";
+  }
+  std::vector<std::string> heard;
+  std::vector<std::string> silent;
+  for (const DaemonStatus::Peer::Node& node : peer.nodes) {
+    if (node.streams == 0) continue;
+    const bool is_silent = node.silent_seconds > kSilentAfter;
+    std::string name = Printable(node.name);
+    if (is_silent) {
+      absl::StrAppend(&name, " (for ", DurationText(absl::Seconds(node.silent_seconds)), ")");
+    }
+    (is_silent ? silent : heard).push_back(std::move(name));
+  }
+  const auto list = [](std::vector<std::string> names) {
+    const size_t more = names.size() - std::min(names.size(), kShown);
+    names.resize(names.size() - more);
+    return absl::StrCat(absl::StrJoin(names, ", "),
+                        more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  };
+  if (!heard.empty()) {
+    absl::StrAppend(&text, "nodes   ", heard.size(), " send rows here: ", list(heard), "\n");
+  }
+  if (!silent.empty()) {
+    absl::StrAppend(&text, "nodes   ",
+                    terminal.Red(absl::StrCat(silent.size(), " not heard of: ", list(silent))),
+                    "\n");
+  }
+  return text;
+}
+
 // How long the daemon keeps runs, where its metrics are, where other daemons reach it, and what it
 // cannot do.
 std::string DaemonLines(const Overview& overview, const Terminal& terminal) {
@@ -201,6 +244,7 @@ std::string DaemonLines(const Overview& overview, const Terminal& terminal) {
       absl::StrAppend(&text, "peers   daemons of other nodes reach it at ", Printable(peer.address),
                       "\n");
     }
+    text += PeerLines(overview, peer, terminal);
   }
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "service/base/clock.h"
 #include "service/base/utf8.h"
 #include "service/ingest/server/status_convert.h"
 
@@ -55,6 +56,21 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
     peer.set_fingerprint(now.peer->fingerprint);
     peer.set_address(now.peer->address);
     peer.set_error(ToUtf8(now.peer->error));
+    for (const peer::PushLoop::Link& from : now.peer->links) {
+      if (from.own) continue;
+      v1::PeerLink& link = *peer.add_link();
+      link.set_run(from.run);
+      link.set_home(ToUtf8(from.home));
+      link.set_error(ToUtf8(from.error));
+      link.set_waiting_rows(from.waiting_rows);
+      link.set_last_answer_us(MicrosOf(from.last_answer));
+    }
+    for (const peer::PushReceiver::Node& from : now.peer->nodes) {
+      v1::PeerNode& node = *peer.add_node();
+      node.set_name(ToUtf8(from.name));
+      node.set_silent_seconds(absl::ToDoubleSeconds(SteadyNow() - from.heard));
+      node.set_streams(static_cast<uint32_t>(from.streams));
+    }
   }
   for (const auto& [name, value] : now.counters) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();

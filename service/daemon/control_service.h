@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -14,6 +15,8 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/daemon/monitor.h"
 #include "service/ingest/stream_registry.h"
+#include "service/peer/push_loop.h"
+#include "service/peer/push_receiver.h"
 #include "service/pipeline/delivery/delivery_totals.h"
 #include "service/storage/retention.h"
 
@@ -34,6 +37,8 @@ class ControlService final : public v1::Control::CallbackService {
     std::string fingerprint;
     std::string address;
     std::string error;
+    std::vector<peer::PushLoop::Link> links;
+    std::vector<peer::PushReceiver::Node> nodes;
   };
   // Values that change continuously.
   struct Now {

@@ -63,6 +63,7 @@ Daemon::Daemon(const Config& config, storage::LockedDir place)
       credentials_(deliver::CredentialStore::Options::FromEnvironment(locked_dir_.dir)),
       registry_([this] { wake_.Notify(); }),
       peering_({.key_file = config.peer_key_file,
+                .key_required = config.peer_key_required,
                 .listen = config.peer_listen,
                 .home = config.peer,
                 .port = config.peer_listen ? config.peer_listen->port : DefaultPeerPort()}),
@@ -91,10 +92,14 @@ absl::Status Daemon::StartStages() {
   RETURN_IF_ERROR(MakeAggregation());
   RETURN_IF_ERROR(MakeIngest());
   // Before the threads that tell it what has changed.
-  RETURN_IF_ERROR(peering_.Start({.state_dir = locked_dir_.dir,
-                                  .store = store_.get(),
-                                  .attacher = attacher_.get(),
-                                  .run_changed = context_.run_changed}));
+  RETURN_IF_ERROR(peering_.Start(
+      {.state_dir = locked_dir_.dir,
+       .store = store_.get(),
+       .attacher = attacher_.get(),
+       .run_changed = context_.run_changed,
+       .on_trouble = [this](int64_t run, const std::string& home, const std::string& error) {
+         notices_.Post(run, PartNotice(home, error));
+       }}));
   deliver_->Start();
   job_ends_->Start();
   aggregate_->Start();
@@ -186,27 +191,30 @@ absl::Status Daemon::MakeIngest() {
     spdlog::warn("large items must fit into the ranks' rings: {}",
                  std::string(content.status().message()));
   }
-  context_ = {.store = store_.get(),
-              .attacher = attacher_.get(),
-              .registry = &registry_,
-              .peers = &peers_,
-              .counters = &counters_,
-              .credentials = ingest::IngestCredentials(&credentials_),
-              .run_attached =
-                  [this](int64_t run) {
-                    deliver_->AddRun(run);
-                    samples_->Notify();
-                  },
-              .run_changed =
-                  [this](int64_t run) {
-                    aggregate_->Notify(run);
-                    peering_.Notify(run);
-                  },
-              .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
-              .notices = &notices_,
-              .spool_dirs = spool_dirs_.get(),
-              .content = content_.get(),
-              .state_dir = locked_dir_.dir};
+  context_ = {
+      .store = store_.get(),
+      .attacher = attacher_.get(),
+      .registry = &registry_,
+      .peers = &peers_,
+      .counters = &counters_,
+      .credentials = ingest::IngestCredentials(&credentials_),
+      .run_attached =
+          [this](int64_t run) {
+            deliver_->AddRun(run);
+            samples_->Notify();
+          },
+      .run_changed =
+          [this](int64_t run) {
+            aggregate_->Notify(run);
+            peering_.Notify(run);
+          },
+      .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
+      .nodes_notice =
+          [this](const model::Session& session) { return NodesNotice(session, peering_.state()); },
+      .notices = &notices_,
+      .spool_dirs = spool_dirs_.get(),
+      .content = content_.get(),
+      .state_dir = locked_dir_.dir};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(locked_dir_.dir));
   live_rings_ = std::make_unique<ingest::LiveRings>(&context_, [this] { wake_.Notify(); });
   RETURN_IF_ERROR(live_rings_->Start());
@@ -394,13 +402,20 @@ void Daemon::Tick() {
 }
 
 ControlService::Now Daemon::StatusNow() const {
+  peer::Peering::State peer = peering_.state();
   return {.streams = registry_.attached(),
           .attached = registry_.CountAttached(),
           .monitor = monitor_.view(),
           .store_error = store_->counters().last_error,
           .destinations = deliver_->counters().destinations,
           .stopped_runs = aggregate_->counters().stopped,
-          .counters = Counters()};
+          .counters = Counters(),
+          .peer = ControlService::Peer{.key_file = config_.peer_key_file,
+                                       .fingerprint = std::move(peer.fingerprint),
+                                       .address = std::move(peer.listens),
+                                       .error = std::move(peer.error),
+                                       .links = std::move(peer.links),
+                                       .nodes = std::move(peer.nodes)}};
 }
 
 MetricValues Daemon::FiguresNow() const {
@@ -427,7 +442,8 @@ MetricValues Daemon::FiguresNow() const {
 
 std::map<std::string, uint64_t> Daemon::Counters() const {
   return NamedCounters(accept_counters_, counters_, store_->counters(), aggregate_->counters(),
-                       deliver_->counters(), retention_->counters(), samples_->counters());
+                       deliver_->counters(), retention_->counters(), samples_->counters(),
+                       peering_.state());
 }
 
 }  // namespace ranklog::daemon

@@ -8,7 +8,10 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
                                               const pipeline::AggregateLoop::Counters& aggregate,
                                               const pipeline::DeliverLoop::Counters& deliver,
                                               const pipeline::RetentionLoop::Counters& retention,
-                                              const pipeline::SampleLoop::Counters& samples) {
+                                              const pipeline::SampleLoop::Counters& samples,
+                                              const peer::Peering::State& peers) {
+  uint64_t waiting = 0;
+  for (const peer::PushLoop::Link& link : peers.links) waiting += link.own ? 0 : link.waiting_rows;
   return {
       {"accept.accepted", accept.accepted},
       {"accept.refused_user", accept.refused_user},
@@ -51,6 +54,12 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"deliver.set_apart", deliver.set_apart},
       {"sample.samples", samples.samples},
       {"sample.dropped", samples.dropped},
+      {"peer.requests", peers.requests},
+      {"peer.rows", peers.rows},
+      {"peer.waiting_rows", waiting},
+      {"peer.nodes", peers.nodes.size()},
+      {"peer.refused_streams", peers.refused_streams},
+      {"peer.refused_connections", peers.refused_connections},
   };
 }
 

@@ -10,6 +10,7 @@
 
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/server/acceptor.h"
+#include "service/peer/peering.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
@@ -24,7 +25,8 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
                                               const pipeline::AggregateLoop::Counters& aggregate,
                                               const pipeline::DeliverLoop::Counters& deliver,
                                               const pipeline::RetentionLoop::Counters& retention,
-                                              const pipeline::SampleLoop::Counters& samples);
+                                              const pipeline::SampleLoop::Counters& samples,
+                                              const peer::Peering::State& peers);
 
 }  // namespace ranklog::daemon
 

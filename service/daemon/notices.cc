@@ -48,6 +48,39 @@ absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {
                            " and ends with this container or machine; mount a volume there"));
 }
 
+absl::optional<v1::Notice> NodesNotice(const model::Session& session,
+                                       const peer::Peering::State& peers) {
+  const uint32_t here = session.identity.local_world_size;
+  const uint32_t all = session.identity.world_size;
+  if (session.settings.strategy != model::LogStrategy::kMain || here == 0 || here >= all) {
+    return absl::nullopt;
+  }
+  const auto severity = peers.error.empty() ? v1::Notice::INFO : v1::Notice::WARNING;
+  if (!peers.listens.empty()) {
+    return Make(
+        "nodes", severity,
+        absl::StrCat("statistics are over all ", all,
+                     " ranks, of all nodes that have the peer key; ", here, " are on this node"));
+  }
+  const std::string why = peers.error.empty() ? "no peer key (`ranklog peer-key`)" : peers.error;
+  return Make(
+      "nodes", severity,
+      absl::StrCat("statistics are over the ", here, " of ", all, " ranks on this node: ", why));
+}
+
+v1::Notice PartNotice(const std::string& home, const std::string& error) {
+  constexpr char kKey[] = "nodes";
+  if (error.empty()) {
+    return Make(kKey, v1::Notice::WARNING,
+                absl::StrCat("the rows of this node join those of rank 0 at ", home),
+                /*over=*/true);
+  }
+  return Make(
+      kKey, v1::Notice::WARNING,
+      absl::StrCat("the rows of this node do not join those of rank 0", home.empty() ? "" : " at ",
+                   home, ": ", error, "; they stay in its store, and are sent when they can be"));
+}
+
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   const model::Delivery& delivery = step.delivery;
   std::vector<v1::Notice> notices;

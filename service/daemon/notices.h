@@ -10,6 +10,8 @@
 #include "absl/types/optional.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/deliver/run_delivery.h"
+#include "service/model/session.h"
+#include "service/peer/peering.h"
 
 namespace ranklog::daemon {
 
@@ -19,6 +21,13 @@ v1::Notice StoreNotice(const absl::Status& committed);
 // For all runs: the state directory is on a file system that ends with its container or machine.
 // The client appends the text to the line that announces a run.
 absl::optional<v1::Notice> StateNotice(const std::string& state_dir);
+
+// For the user of rank 0 of a job with several nodes: whether their ranks are joined, and why not.
+absl::optional<v1::Notice> NodesNotice(const model::Session& session,
+                                       const peer::Peering::State& peers);
+
+// For the run of a part: why its rows do not join those of rank 0. Empty: they do again.
+v1::Notice PartNotice(const std::string& home, const std::string& error);
 
 // For the run of a delivery step: its URL, the reason for a wait, and refused rows.
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step);

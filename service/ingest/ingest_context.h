@@ -58,10 +58,12 @@ struct IngestContext {
   // Calls `then` on any thread, once the rows of all ranks that are dead now are in the store.
   std::function<void(absl::AnyInvocable<void()> then)> when_caught_up;
   std::function<absl::Time()> wall_clock = absl::Now;  // for timestamps in data
-  NoticeBoard* notices = nullptr;                      // null: no notices are sent
-  storage::SpoolDirs* spool_dirs = nullptr;            // null: no directories are remembered
-  const ContentDir* content = nullptr;                 // null: large items are not accepted
-  std::string state_dir = "";                          // of the store; empty: not sent to ranks
+  // What the user of rank 0 should know about the ranks of other nodes. Null: nothing.
+  std::function<absl::optional<v1::Notice>(const model::Session&)> nodes_notice = nullptr;
+  NoticeBoard* notices = nullptr;            // null: no notices are sent
+  storage::SpoolDirs* spool_dirs = nullptr;  // null: no directories are remembered
+  const ContentDir* content = nullptr;       // null: large items are not accepted
+  std::string state_dir = "";                // of the store; empty: not sent to ranks
 };
 
 }  // namespace ranklog::ingest

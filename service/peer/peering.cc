@@ -29,18 +29,16 @@ uint64_t RandomNumber() {
 }  // namespace
 
 void Peering::Load() {
-  if (options_.key_file.empty()) {
-    off_ = "no peer key is set";
-    return;
-  }
+  if (options_.key_file.empty()) return;
   absl::StatusOr<PeerKey> key = PeerKey::Load(options_.key_file);
   if (key.ok()) {
     key_ = *std::move(key);
     return;
   }
+  // Without a file, the user has not asked for it, unless he named it.
+  if (absl::IsNotFound(key.status()) && !options_.key_required) return;
   off_ = std::string(key.status().message());
-  // Without a file, the user has not asked for it.
-  if (!absl::IsNotFound(key.status())) spdlog::error("the nodes of a job are not joined: {}", off_);
+  spdlog::error("the nodes of a job are not joined: {}", off_);
 }
 
 absl::Status Peering::Start(const Parts& parts) {
@@ -61,6 +59,7 @@ absl::Status Peering::Start(const Parts& parts) {
   options.home = options_.home;
   options.port = options_.port;
   options.steady_clock = SteadyNow;
+  options.on_trouble = parts.on_trouble;
   loop_ = std::make_unique<PushLoop>(
       parts.store, std::move(reader),
       [this](const HostPort& address, const v1::PushRequest& request, Homes::Done done) {
@@ -71,10 +70,13 @@ absl::Status Peering::Start(const Parts& parts) {
   if (!options_.listen) return absl::OkStatus();
   PeerListener::Options listen;
   listen.address = *options_.listen;
-  // The listener reads the key again, because it keeps its own.
-  ASSIGN_OR_RETURN(PeerKey key, PeerKey::Load(options_.key_file));
-  ASSIGN_OR_RETURN(
-      listener_, PeerListener::Start(listen, std::move(key), service_.get(), &listener_counters_));
+  absl::StatusOr<PeerKey> key = PeerKey::Load(options_.key_file);  // the listener keeps its own
+  if (key.ok()) {
+    ASSIGN_OR_RETURN(listener_, PeerListener::Start(listen, *std::move(key), service_.get(),
+                                                    &listener_counters_));
+  } else {
+    off_ = std::string(key.status().message());
+  }
   return absl::OkStatus();
 }
 
@@ -101,11 +103,11 @@ absl::Duration Peering::Silence(absl::Time steady_now) const {
 
 Peering::State Peering::state() const {
   State state;
-  state.on = on();
-  state.why = off_;
+  if (on()) state.fingerprint = key_->fingerprint();
+  state.error = off_;
   if (listener_ != nullptr) {
-    state.why = listener_->error();
-    if (state.why.empty()) state.listens = listener_->address().Text();
+    state.error = listener_->error();
+    if (state.error.empty()) state.listens = listener_->address().Text();
   }
   if (loop_ != nullptr) state.links = loop_->Links();
   if (receiver_ != nullptr) {

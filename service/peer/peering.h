@@ -30,6 +30,7 @@ class Peering {
  public:
   struct Options {
     std::string key_file;             // empty: off
+    bool key_required = false;        // a missing file is an error
     absl::optional<HostPort> listen;  // nullopt: it takes no parts of others
     absl::optional<HostPort> home;    // of rank 0's node, whatever the ranks say
     int port = 0;                     // of the homes that the ranks name
@@ -39,6 +40,8 @@ class Peering {
     pipeline::StoreLoop* store = nullptr;
     ingest::Attacher* attacher = nullptr;
     std::function<void(int64_t run)> run_changed;  // as in ingest::IngestContext
+    // As PushLoop::Options::on_trouble.
+    std::function<void(int64_t run, const std::string& home, const std::string& error)> on_trouble;
   };
 
   explicit Peering(Options options) : options_(std::move(options)) {}
@@ -62,9 +65,9 @@ class Peering {
   absl::Duration Silence(absl::Time steady_now) const;
 
   struct State {
-    bool on = false;
-    std::string why;                        // why it is off, or does not listen; empty: it does
-    std::string listens;                    // HOST:PORT; empty: it does not
+    std::string fingerprint;  // of the key; empty: there is none
+    std::string error;    // why the key cannot be used, or it does not listen; empty: no trouble
+    std::string listens;  // HOST:PORT; empty: it does not
     std::vector<PushLoop::Link> links;      // the runs that are sent
     std::vector<PushReceiver::Node> nodes;  // those that send
     uint64_t requests = 0;                  // taken
@@ -76,7 +79,7 @@ class Peering {
 
  private:
   const Options options_;
-  std::string off_;  // why there is no key
+  std::string off_;  // why the key cannot be used; empty if there is no file
   absl::optional<PeerKey> key_;
   std::unique_ptr<PushReceiver> receiver_;
   std::unique_ptr<PeerService> service_;

@@ -110,23 +110,29 @@ void PushLoop::TakeMessages(absl::Time now) {
   }
 }
 
-// Logs each change once.
-void PushLoop::SetError(const std::string& error, Link* link) {
-  const std::string before = std::exchange(link->error, error);
-  if (before == error) return;
-  if (!error.empty()) {
-    spdlog::warn("run {}: its rows do not join those of rank 0 at {}: {}", link->run_id, link->home,
+// Logs each change once. The user of the run is told of what lasts: rank 0 often comes later.
+void PushLoop::SetError(const std::string& error, Entry* entry, absl::Time now) {
+  Link& link = entry->link;
+  const std::string before = std::exchange(link.error, error);
+  if (before != error && !error.empty()) {
+    spdlog::info("run {}: its rows do not join those of rank 0 at {}: {}", link.run_id, link.home,
                  error);
-  } else {
-    spdlog::info("run {}: its rows join those of rank 0 at {} again", link->run_id, link->home);
+  } else if (before != error) {
+    spdlog::info("run {}: its rows join those of rank 0 at {}", link.run_id, link.home);
   }
+  entry->trouble_since =
+      error.empty() ? absl::InfiniteFuture() : std::min(entry->trouble_since, now);
+  const bool trouble = now - entry->trouble_since >= options_.trouble_after;
+  if (trouble == entry->told || (!trouble && !error.empty())) return;
+  entry->told = trouble;
+  if (options_.on_trouble) options_.on_trouble(link.run, link.home, error);
 }
 
 void PushLoop::TakeAnswer(Entry& entry, const Answer& answer, absl::Time now) {
   entry.waits = false;
   entry.due = true;
   if (!answer.status.ok()) {
-    SetError(std::string(answer.status.message()), &entry.link);
+    SetError(std::string(answer.status.message()), &entry, now);
     entry.part->OnError();
     entry.backoff = std::clamp(entry.backoff * 2, options_.first_backoff, options_.max_backoff);
     entry.next = now + entry.backoff;
@@ -134,7 +140,7 @@ void PushLoop::TakeAnswer(Entry& entry, const Answer& answer, absl::Time now) {
   }
   entry.backoff = absl::ZeroDuration();
   Save(entry.part->OnReply(answer.reply, now));
-  SetError(entry.part->state().why, &entry.link);
+  SetError(entry.part->state().why, &entry, now);
   entry.link.own = entry.part->state().own;
   entry.link.last_answer = options_.wall_clock();
 }
@@ -170,7 +176,7 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
   if (!home) {
     entry.part->OnError();
     SetError("the address of rank 0's node is not known; set RANKLOG_PEER=HOST for the ranks",
-             &entry.link);
+             &entry, now);
     entry.next = now + options_.max_backoff;
     return;
   }

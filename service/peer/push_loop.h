@@ -45,6 +45,11 @@ class PushLoop {
     absl::Duration max_backoff = absl::Seconds(30);
     // Runs that ended longer ago are not sent: their run at rank 0's node has ended, too.
     absl::Duration forget_after = absl::Hours(24);
+    // The rows of a run have not arrived for `trouble_after`, or arrive again (`error` is empty).
+    // Called on the loop's thread. Null: nobody is told.
+    std::function<void(int64_t run, const std::string& home, const std::string& error)> on_trouble =
+        nullptr;
+    absl::Duration trouble_after = absl::Seconds(15);
     std::function<absl::Time()> steady_clock;
     std::function<absl::Time()> wall_clock = absl::Now;
   };
@@ -99,13 +104,15 @@ class PushLoop {
     bool waits = false;  // for an answer
     absl::Time next = absl::InfinitePast();
     absl::Duration backoff = absl::ZeroDuration();
+    absl::Time trouble_since = absl::InfiniteFuture();
+    bool told = false;  // of the trouble
     Link link;
   };
 
   void Run();
   void TakeUp();
   void TakeMessages(absl::Time now);
-  static void SetError(const std::string& error, Link* link);
+  void SetError(const std::string& error, Entry* entry, absl::Time now);
   void TakeAnswer(Entry& entry, const Answer& answer, absl::Time now);
   void StepRun(int64_t run, Entry& entry, absl::Time now);
   void Save(const std::vector<PartSender::Progress>& progress);

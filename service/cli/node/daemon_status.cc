@@ -145,8 +145,18 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   daemon.stopped_runs.insert(reply.stopped_runs().begin(), reply.stopped_runs().end());
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());
   if (reply.has_peer()) {
-    daemon.peer = {reply.peer().key_file(), reply.peer().fingerprint(), reply.peer().address(),
-                   reply.peer().error()};
+    DaemonStatus::Peer& peer = daemon.peer.emplace();
+    peer.key_file = reply.peer().key_file();
+    peer.fingerprint = reply.peer().fingerprint();
+    peer.address = reply.peer().address();
+    peer.error = reply.peer().error();
+    for (const v1::PeerLink& link : reply.peer().link()) {
+      peer.links.push_back(
+          {link.run(), link.home(), link.error(), link.waiting_rows(), link.last_answer_us()});
+    }
+    for (const v1::PeerNode& node : reply.peer().node()) {
+      peer.nodes.push_back({node.name(), node.silent_seconds(), node.streams()});
+    }
   }
   return daemon;
 }

@@ -50,6 +50,20 @@ struct DaemonStatus {
     std::string fingerprint;
     std::string address;
     std::string error;
+    struct Link {
+      int64_t run = 0;  // its id in the store
+      std::string home;
+      std::string error;
+      uint64_t waiting_rows = 0;
+      int64_t last_answer_us = 0;
+    };
+    std::vector<Link> links;
+    struct Node {
+      std::string name;
+      double silent_seconds = 0;
+      uint32_t streams = 0;
+    };
+    std::vector<Node> nodes;
   };
   absl::optional<Peer> peer;
 };

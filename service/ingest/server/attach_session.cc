@@ -153,6 +153,9 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
 void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring) {
   std::vector<std::string> destinations = session.settings.destinations;
   std::vector<std::string> mistakes = session.mistakes;
+  const bool first = session.stream.rank == 0 && session.identity.thread == 0;
+  absl::optional<v1::Notice> nodes;
+  if (first && context_.nodes_notice) nodes = context_.nodes_notice(session);
   // Written by the first lambda, read by the second.
   auto attached = std::make_shared<model::Stream>();
   Submit(
@@ -173,7 +176,8 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
       },
       // Copies `ring`, because the evaluation order of the two lambdas is unspecified.
       [this, attached, destinations = std::move(destinations), mistakes = std::move(mistakes),
-       ring] { Attached(*attached, ring, destinations, mistakes); },
+       nodes = std::move(nodes),
+       ring] { Attached(*attached, ring, destinations, mistakes, nodes); },
       /*bytes=*/0, /*urgent=*/true);
 }
 
@@ -200,7 +204,8 @@ void AttachSession::OnNotice(const v1::Notice& notice) {
 
 void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                              const std::vector<std::string>& destinations,
-                             std::vector<std::string> mistakes) {
+                             std::vector<std::string> mistakes,
+                             const absl::optional<v1::Notice>& nodes) {
   stream_ = stream.id;
   run_ = stream.run;
   ++context_.counters->attaches;
@@ -233,6 +238,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   }
   if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
   if (!mistakes.empty()) notices.push_back(SettingsNotice(mistakes));
+  if (nodes) notices.push_back(*nodes);
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
   // Closed before the attach was complete.

@@ -69,8 +69,8 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
                      absl::AnyInvocable<absl::Status(storage::Store&)>& apply);
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
   void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
-                const std::vector<std::string>& destinations, std::vector<std::string> mistakes)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+                const std::vector<std::string>& destinations, std::vector<std::string> mistakes,
+                const absl::optional<v1::Notice>& nodes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called by the notice board.
   void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
   void SubscribeToNotices() ABSL_LOCKS_EXCLUDED(mutex_);

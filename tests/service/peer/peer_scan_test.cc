@@ -129,7 +129,8 @@ TEST_F(PeerScanTest, UnfinishedHandshakesLeaveRanksAndPeers) {
   const Scanner scanner(address().port, 500, std::string("\x16\x03\x01\x02\x00", 5));
   EXPECT_TRUE(LocalSocketAnswers());
   EXPECT_TRUE(CallWith(key_).ok());
-  EXPECT_EQ(counters_.refused, 0u);
+  // Their first bytes may come after more than 256 connections.
+  EXPECT_LE(counters_.refused, 500u - 256u);
 }
 
 // TLS records that are not a handshake.
