@@ -1,6 +1,7 @@
 #include "service/ui/answers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -56,6 +57,23 @@ model::Json DefinitionsJson(const std::vector<model::StoredItem>& items,
   return metrics;
 }
 
+// Replaces what a browser cannot read exactly by its text.
+void MakeReadable(model::Json* json) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (json->is_structured()) {
+    for (model::Json& member : *json) MakeReadable(&member);
+  } else if (json->is_number_float()) {
+    const double value = json->get<double>();
+    if (!std::isfinite(value)) *json = std::string(NotFiniteText(value));
+  } else if (json->is_number_unsigned()) {
+    const uint64_t value = json->get<uint64_t>();
+    if (value > static_cast<uint64_t>(kExact)) *json = absl::StrCat(value);
+  } else if (json->is_number_integer()) {
+    const int64_t value = json->get<int64_t>();
+    if (value > kExact || value < -kExact) *json = absl::StrCat(value);
+  }
+}
+
 // The first members of an artifact or file; absent ones are left out.
 model::Json UploadJson(const model::StoredItem& upload) {
   const model::Json& object = upload.item.object;
@@ -73,7 +91,12 @@ model::Json UploadJson(const model::StoredItem& upload) {
 
 }  // namespace
 
-std::string JsonText(const model::Json& json) {
+absl::string_view NotFiniteText(double value) {
+  return std::isnan(value) ? "NaN" : value > 0 ? "inf" : "-inf";
+}
+
+std::string JsonText(model::Json json) {
+  MakeReadable(&json);
   return json.dump(-1, ' ', false, model::Json::error_handler_t::replace);
 }
 

@@ -21,7 +21,7 @@ class Answers {
   explicit Answers(const Stores* stores) : stores_(*stores) {}
 
   // The answer to a request for `path`, such as "/api/runs". It is valid JSON: NaN and infinities
-  // are null, and invalid UTF-8 is replaced.
+  // are null in curves and texts elsewhere, and invalid UTF-8 is replaced.
   //   kNotFound         there is no such path, run or store
   //   kInvalidArgument  a parameter is missing or malformed
   absl::StatusOr<std::string> Get(absl::string_view path, const Params& params);
@@ -52,8 +52,12 @@ class Answers {
   CurveCache cache_;
 };
 
-// As it goes to the browser.
-std::string JsonText(const model::Json& json);
+// As it goes to the browser, which reads only finite doubles: NaN, infinities and integers above 2^53
+// become texts.
+std::string JsonText(model::Json json);
+
+// NaN, inf or -inf.
+absl::string_view NotFiniteText(double value);
 
 }  // namespace ranklog::ui
 

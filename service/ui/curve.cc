@@ -14,7 +14,7 @@ void Curve::Add(const Point& point) {
     last_ = point;
     ++count_;
   } else {
-    ++not_finite_;
+    CountNotFinite(point, bucket.index);
     bucket.low.value = bucket.high.value = std::numeric_limits<double>::quiet_NaN();
   }
   if (!buckets_.empty() && bucket.index <= buckets_.back().index) {
@@ -23,6 +23,13 @@ void Curve::Add(const Point& point) {
   }
   buckets_.push_back(bucket);
   while (buckets_.size() > most_) Widen();
+}
+
+void Curve::CountNotFinite(const Point& point, int64_t index) {
+  ++(std::isnan(point.value) ? not_finite_.nan
+     : point.value > 0       ? not_finite_.inf
+                             : not_finite_.minus_inf);
+  if (marks_.empty() || index > marks_.back().index) marks_.push_back({index, point});
 }
 
 void Curve::Merge(const Bucket& from, Bucket* into) {
@@ -45,6 +52,12 @@ void Curve::Widen() {
     }
   }
   buckets_.resize(kept);
+  kept = 0;
+  for (const Mark& mark : marks_) {
+    const int64_t index = mark.index >> 1;
+    if (kept == 0 || marks_[kept - 1].index < index) marks_[kept++] = {index, mark.point};
+  }
+  marks_.resize(kept);
 }
 
 std::vector<Point> Curve::From(int64_t x) const {
@@ -58,6 +71,14 @@ std::vector<Point> Curve::From(int64_t x) const {
     if (bucket->low.x != bucket->high.x) points.push_back(low_first ? bucket->high : bucket->low);
   }
   if (!points.empty() && count_ > 0 && points.back().x < last_.x) points.push_back(last_);
+  return points;
+}
+
+std::vector<Point> Curve::NotFiniteFrom(int64_t x) const {
+  std::vector<Point> points;
+  for (const Mark& mark : marks_) {
+    if (mark.index >= x >> shift_) points.push_back(mark.point);
+  }
   return points;
 }
 

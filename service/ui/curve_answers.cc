@@ -1,6 +1,7 @@
 // The answers with curves. They are written directly, because they have a hundred thousand numbers.
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace ranklog::ui {
 namespace {
+
+constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();  // all points of a curve
 
 void AppendValue(double value, std::string* out) {
   if (std::isfinite(value)) {
@@ -34,11 +37,8 @@ void AppendArray(const Range& range, Append append, std::string* out) {
   *out += ']';
 }
 
-// "NAME":{"x":[...],"t":[...],"v":[...],"count":..,...}
-void AppendCurve(absl::string_view name, const Curve& curve, const std::vector<Point>& points,
-                 bool x_is_time, std::string* out) {
-  deliver::AppendString(name, out);
-  *out += ":{";
+// "x":[...],"t":[...]
+void AppendAxes(const std::vector<Point>& points, bool x_is_time, std::string* out) {
   if (!x_is_time) {
     *out += "\"x\":";
     AppendArray(
@@ -49,10 +49,30 @@ void AppendCurve(absl::string_view name, const Curve& curve, const std::vector<P
   // Milliseconds are enough for a chart.
   AppendArray(
       points, [out](const Point& p) { deliver::AppendSeconds(p.time_us / 1000 * 1000, out); }, out);
+}
+
+// "NAME":{"x":[...],"t":[...],"v":[...],"count":..,...}, from `since` on
+void AppendCurve(absl::string_view name, const Curve& curve, int64_t since, bool x_is_time,
+                 std::string* out) {
+  const std::vector<Point> points = curve.From(since);
+  deliver::AppendString(name, out);
+  *out += ":{";
+  AppendAxes(points, x_is_time, out);
   *out += ",\"v\":";
   AppendArray(
       points, [out](const Point& p) { AppendValue(p.value, out); }, out);
-  absl::StrAppend(out, ",\"count\":", curve.count(), ",\"not_finite\":", curve.not_finite());
+  absl::StrAppend(out, ",\"count\":", curve.count());
+  if (const Curve::NotFinite& odd = curve.not_finite(); odd.count() > 0) {
+    const std::vector<Point> marks = curve.NotFiniteFrom(since);
+    absl::StrAppend(out, ",\"not_finite\":{\"NaN\":", odd.nan, ",\"inf\":", odd.inf,
+                    ",\"-inf\":", odd.minus_inf, ",");
+    AppendAxes(marks, x_is_time, out);
+    *out += ",\"v\":";
+    AppendArray(
+        marks, [out](const Point& p) { absl::StrAppend(out, "\"", NotFiniteText(p.value), "\""); },
+        out);
+    *out += '}';
+  }
   if (curve.count() > 0) {
     const std::pair<const char*, double> figures[] = {
         {"min", curve.min()}, {"max", curve.max()}, {"last", curve.last().value}};
@@ -82,8 +102,7 @@ absl::StatusOr<std::string> Answers::Curves(const Params& params) {
       if (curve == nullptr) continue;
       if (!first) out += ',';
       first = false;
-      AppendCurve(name, *curve, since < 0 ? curve->All() : curve->From(since),
-                  /*x_is_time=*/false, &out);
+      AppendCurve(name, *curve, since < 0 ? kFirst : since, /*x_is_time=*/false, &out);
     }
     out += "}}";
     return absl::OkStatus();
@@ -115,7 +134,7 @@ absl::StatusOr<std::string> Answers::System(const Params& params) const {
   for (const auto& [name, curve] : curves) {
     if (!first) out += ',';
     first = false;
-    AppendCurve(name, curve, curve.All(), /*x_is_time=*/true, &out);
+    AppendCurve(name, curve, kFirst, /*x_is_time=*/true, &out);
   }
   return out + "}}";
 }
@@ -134,6 +153,8 @@ absl::StatusOr<std::string> Answers::Ranks(const Params& params) const {
   AppendArray(matrix.ranks, integer, &out);
   out += ",\"highest\":";
   AppendArray(matrix.highest, integer, &out);
+  out += ",\"not_finite\":";
+  AppendArray(matrix.not_finite, integer, &out);
   absl::StrAppend(&out, ",\"compared\":", matrix.compared,
                   ",\"rows_left_out\":", matrix.rows_left_out, ",\"values\":");
   AppendArray(

@@ -133,23 +133,30 @@ absl::StatusOr<RankMatrix> ReadRankMatrix(storage::StoreReader& reader, int64_t 
     matrix.steps = choice.Take();
     if (!matrix.steps.empty()) break;
   }
-  std::map<uint32_t, std::vector<double>> values;
+  struct RowOfRank {
+    std::vector<double> values;
+    uint64_t not_finite = 0;
+    bool any = false;
+  };
+  std::map<uint32_t, RowOfRank> rows;
   for (const model::Stream& stream : streams) {
     matrix.rows_left_out += after(stream);
-    std::vector<double>& row = values[stream.key.rank];
-    row.resize(matrix.steps.size(), kNone);
+    RowOfRank& row = rows[stream.key.rank];
+    row.values.resize(matrix.steps.size(), kNone);
     RETURN_IF_ERROR(
         VisitValues(reader, stream, after(stream), metric, [&](int64_t step, double value) {
+          row.not_finite += std::isfinite(value) ? 0 : 1;
           const auto at = std::lower_bound(matrix.steps.begin(), matrix.steps.end(), step);
-          if (at != matrix.steps.end() && *at == step) row[at - matrix.steps.begin()] = value;
+          if (at == matrix.steps.end() || *at != step) return;
+          row.values[at - matrix.steps.begin()] = value;
+          row.any = true;
         }));
   }
-  for (auto& [rank, row] : values) {
-    if (std::all_of(row.begin(), row.end(), [](double value) { return std::isnan(value); })) {
-      continue;
-    }
+  for (auto& [rank, row] : rows) {
+    if (!row.any) continue;
     matrix.ranks.push_back(rank);
-    matrix.values.push_back(std::move(row));
+    matrix.values.push_back(std::move(row.values));
+    matrix.not_finite.push_back(row.not_finite);
   }
   if (metric == kLag) SubtractFirst(&matrix);
   CountHighest(&matrix);

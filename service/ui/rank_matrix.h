@@ -19,7 +19,8 @@ inline constexpr char kLag[] = "_lag";
 struct RankMatrix {
   std::vector<int64_t> steps;               // ascending
   std::vector<uint32_t> ranks;              // ascending; only ranks with a value
-  std::vector<std::vector<double>> values;  // by rank, then by step; NaN: none
+  std::vector<std::vector<double>> values;  // by rank, then by step; NaN: none, or NaN
+  std::vector<uint64_t> not_finite;         // by rank: how many NaN and infinities it logged
   std::vector<uint64_t> highest;            // by rank: at how many steps it had the largest value
   uint64_t compared = 0;                    // steps at which ranks differed
   uint64_t rows_left_out = 0;               // the oldest rows of long runs

@@ -1,12 +1,13 @@
 // A rank whose run fills every view of the local page.
 //
-//   page_rank STEPS METRICS [PAUSE_US [silent|lossy]]
+//   page_rank STEPS METRICS [PAUSE_US [silent|lossy|odd]]
 //
 // At each step it logs train/loss, which falls and differs between ranks, step_time, which is larger on
 // rank 3 at every step and has one peak, lr, and more metrics extra/0, extra/1, ... up to METRICS in
 // all. It captures its console, unless it is silent, and prints a line per 100 steps, and texts that
 // would be markup in a page that does not escape them. If lossy, it is silent, and logs one row that is
-// refused.
+// refused. If odd, it is silent, and train/loss is NaN from step 50 to 59, except at 55, inf at 100 and
+// -inf at 150; the additional metric "diverged" is NaN from step 80 on.
 
 #include <unistd.h>
 
@@ -32,6 +33,8 @@ int main(int argc, char** argv) {
   run.DefineMetric("val/accuracy", {.goal = "maximize"});
   std::vector<std::string> names = {"train/loss", "step_time", "lr"};
   for (long i = 3; i < metrics; ++i) names.push_back("extra/" + std::to_string(i - 3));
+  const bool odd = argc > 4 && strcmp(argv[4], "odd") == 0;
+  if (odd) names.emplace_back("diverged");
   std::vector<ranklog::Metric> row;
   for (const std::string& name : names) row.emplace_back(name.c_str(), 0.0);
   if (rank == 0) puts("<script>document.title='hacked'</script> \x1b[31mred\x1b[0m");
@@ -48,6 +51,12 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < row.size(); ++i) {
       row[i].number =
           i < 3 ? values[i] : std::sin(x / (20.0 + 7 * static_cast<double>(i))) + wobble * 0.2;
+    }
+    if (odd) {
+      if (step >= 50 && step < 60 && step != 55) row[0].number = NAN;
+      if (step == 100) row[0].number = INFINITY;
+      if (step == 150) row[0].number = -INFINITY;
+      if (step >= 80) row.back().number = NAN;
     }
     while (!run.Log(row, step)) usleep(1000);
     if (step % 100 == 0) {

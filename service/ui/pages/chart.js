@@ -37,7 +37,7 @@ export function smoothed(values, weight) {
   if (!weight) return values;
   let mean = 0, norm = 0;
   return values.map((value) => {
-    if (value === null) return null;
+    if (value === null) return null;  // a gap
     mean = mean * weight + value * (1 - weight);
     norm = norm * weight + (1 - weight);
     return mean / norm;
@@ -73,8 +73,9 @@ export class Chart {
   }
 
   /**
-   * lines: [{label, x: [], y: [], colour, width, dash, of (the band's edge: "low" or "high"), hidden}]
-   * Lines may have different x. `bands` are pairs of indexes of lines [high, low].
+   * lines: [{label, x: [], y: [], colour, width, quiet (not in the legend), odd}]
+   * Lines may have different x. A y of null is a gap; `odd` is {x: [], v: [], text}: where values are NaN
+   * or infinite, which they are, and how many. `bands` are pairs of indexes of lines [high, low].
    */
   set(lines, bands = []) {
     this.lines = lines;
@@ -113,10 +114,11 @@ export class Chart {
         {...axis, size: 54, values: (u, ticks) => ticks.map((tick) => tick === null ? "" : shortNumber(tick))},
       ],
       series: [{}].concat(lines.map((line) => ({
-        label: line.label, stroke: line.colour, width: line.width ?? 1.2, dash: line.dash, spanGaps: true, points: {show: line.x.length === 1},
+        label: line.label, stroke: line.colour, width: line.width ?? 1.2, points: {show: false, filter: (plot, i) => (this.lines[i - 1].odd || this.lines[i - 1].x.length === 1 ? aloneIn(plot.data[i]) : null)},
       }))),
       bands: bands.map(([high, low]) => ({series: [high + 1, low + 1], fill: `${lines[high].fill || lines[high].colour}`, dir: -1})),
       hooks: {
+        draw: [(plot) => this.drawOdd(plot)],
         setCursor: [(plot) => this.legend(plot.cursor.idx)],
         setScale: [(plot, scale) => {
           if (scale !== "x" || zooming || !plot.data || this.setting) return;
@@ -153,12 +155,47 @@ export class Chart {
     const index = at ?? data[0].length - 1;
     const parts = this.lines.map((line, i) => {
       if (line.quiet) return null;
-      const value = at === null ? line.y.findLast((y) => y !== null) ?? null : valueNear(data[i + 1], index);
+      const value = this.valueAt(i, index, at === null);
       return value === null ? null : h("span", {}, h("i", {style: {background: line.colour}}), line.label ? `${line.label} ` : "", h("b", {}, numberText(value)));
     });
     const x = data[0][index];
-    this.values.replaceChildren(...parts.filter(Boolean),
+    this.values.replaceChildren(...parts.filter(Boolean), ...this.oddNotes(),
       h("span", {class: "faint"}, this.options.time ? timeText(x) : `${this.options.axis || "step"} ${numberText(Number(x.toPrecision(6)))}`));
+  }
+
+  oddNotes() {
+    return this.lines.filter((line) => line.odd && !line.quiet).map((line) => h("span", {class: "bad odd"}, line.label ? `${line.label}: ` : "", line.odd.text));
+  }
+
+  /** Marks on the x axis where values are NaN or infinite. */
+  drawOdd(plot) {
+    const {ctx, bbox} = plot;
+    ctx.save();
+    ctx.fillStyle = cssColour("--bad");
+    const wide = 3 * devicePixelRatio;
+    for (const line of this.lines) {
+      for (const x of line.odd?.x || []) {
+        const left = plot.valToPos(x, "x", true);
+        if (left >= bbox.left && left <= bbox.left + bbox.width) ctx.fillRect(left - wide / 2, bbox.top + bbox.height - 2 * wide, wide, 2 * wide);
+      }
+    }
+    ctx.restore();
+  }
+
+  /**
+   * The value of a line at an index of the joined x. Lines have different x, so the nearest earlier value
+   * counts; `last`: the last one of all. "NaN", "inf" or "-inf" in a gap; null: none.
+   */
+  valueAt(i, index, last = false) {
+    const {odd} = this.lines[i];
+    const [xs, values] = [this.plot.data[0], this.plot.data[i + 1]];
+    for (let at = index; at >= 0 && (last || at > index - 50); --at) {
+      if (values[at] === undefined) continue;
+      if (values[at] !== null) return values[at];
+      if (odd) return odd.v[Math.max(0, odd.x.findLastIndex((x) => x <= xs[index]))];
+      if (!last) return null;
+    }
+    return null;
   }
 
   /** At most 50 rows, so that the table can be read out. */
@@ -167,18 +204,25 @@ export class Chart {
     const data = this.plot.data;
     const every = Math.max(1, Math.ceil(data[0].length / 50));
     const rows = [];
-    for (let i = 0; i < data[0].length; i += every) rows.push([numberText(data[0][i]), ...this.lines.map((line, at) => numberText(valueNear(data[at + 1], i)))]);
-    this.rows.replaceChildren(h("summary", {}, "values"), tableOf(this.options.title,
+    for (let i = 0; i < data[0].length; i += every) rows.push([numberText(data[0][i]), ...this.lines.map((line, at) => numberText(this.valueAt(at, i)))]);
+    this.rows.replaceChildren(h("summary", {}, "values"), ...this.oddNotes(), tableOf(this.options.title,
       [{title: this.options.time ? "time" : "step", number: true}, ...this.lines.map((line) => ({title: line.label || this.options.title, number: true}))], rows));
   }
 }
 
-/** Lines have different x, so the nearest earlier value counts. */
-function valueNear(values, index) {
-  for (let i = index; i >= 0 && i > index - 50; --i) {
-    if (values[i] !== null && values[i] !== undefined) return values[i];
-  }
-  return null;
+/** What is NaN or infinite in a curve of the server, for a line of a chart over `x`; undefined: nothing. */
+export function oddOf(curve, x) {
+  const odd = curve.not_finite;
+  if (!odd) return undefined;
+  const kinds = ["NaN", "inf", "-inf"].filter((kind) => odd[kind] > 0).map((kind) => `${numberText(odd[kind])} ${kind}`);
+  return {x, v: odd.v, text: `${kinds.join(", ")}${odd.x ? `, first at step ${numberText(odd.x[0])}` : ""}`};
+}
+
+/** The points of a line with a gap on both sides, which would be invisible without a dot. */
+function aloneIn(data) {
+  const values = data.map((value, i) => [value, i]).filter(([value]) => value !== undefined);
+  const gap = (at) => !values[at] || values[at][0] === null;
+  return values.filter(([value], at) => value !== null && gap(at - 1) && gap(at + 1)).map(([, i]) => i);
 }
 
 /** The time of day; the date if the ticks are days apart. */

@@ -67,7 +67,12 @@ export class CurveStore {
         let keep = old.x.length;
         while (keep > 0 && old.x[keep - 1] >= more.x[0]) --keep;
         mine.curve = {...more};
-        for (const part of ["x", "t", "v"]) mine.curve[part] = old[part].slice(0, keep).concat(more[part]);
+        const join = (from, into, count) => { for (const part of ["x", "t", "v"]) into[part] = from[part].slice(0, count).concat(into[part]); };
+        join(old, mine.curve, keep);
+        if (old.not_finite) {
+          const first = more.not_finite.x[0] ?? Infinity;
+          join(old.not_finite, more.not_finite, old.not_finite.x.filter((x) => x < first).length);
+        }
         // The server thins as the run grows. What this page has may be finer, but not for ever.
         if (mine.curve.x.length > 4000) run.curves.delete(metric);
       }

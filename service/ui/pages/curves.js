@@ -1,5 +1,5 @@
 // The curves of one or several runs, in sections by the prefix of their names.
-import {Chart, colourOf, smoothed} from "./chart.js";
+import {Chart, colourOf, oddOf, smoothed} from "./chart.js";
 import {CurveStore} from "./curve_store.js";
 import {fileKey} from "./data.js";
 import {fill, h} from "./dom.js";
@@ -105,13 +105,17 @@ export async function showCurves(page, runs) {
   }
   const smoothCurve = (curve) => ({...curve, v: smoothed(curve.v, view.smooth)});
 
-  // The points of a curve over the chosen x, ascending: {x, y}, or null.
+  // The points of a curve over the chosen x, ascending: {x, y, odd}, or null.
   function xOf(curve, run) {
-    if (view.x === "step") return {x: curve.x, y: curve.v};
-    if (view.x === "time") return ascending(curve.t, curve.v);
-    if (view.x === "minutes") return ascending(curve.t.map((t) => (t - run.started) / 60), curve.v);
     const other = curves.of(run.key, view.x);
-    return other ? ascending(curve.x.map((step) => between(other, step)), curve.v) : null;
+    const over = {
+      step: ({x}) => x,
+      time: ({t}) => t,
+      minutes: ({t}) => t.map((each) => (each - run.started) / 60),
+    }[view.x] || (other && (({x}) => x.map((step) => between(other, step))));
+    if (!over) return null;
+    const odd = curve.not_finite && oddOf(curve, over(curve.not_finite));
+    return view.x === "step" ? {x: curve.x, y: curve.v, odd} : {...ascending(over(curve), curve.v), odd};
   }
 
   let loading = false;
@@ -193,6 +197,7 @@ export function between(curve, step) {
     else high = middle;
   }
   if (low === 0 || x[low] <= step) return v[low];
+  if (v[low - 1] === null || v[low] === null) return v[low - 1];
   return v[low - 1] + (v[low] - v[low - 1]) * (step - x[low - 1]) / (x[low] - x[low - 1]);
 }
 

@@ -32,7 +32,8 @@ export async function showRanks(page, runs) {
 
   let data = null;
   const draw = () => {
-    const {ranks, steps, values, highest, compared} = data;
+    const {ranks, steps, values, highest, not_finite, compared} = data;
+    const odd = ranks.filter((_, i) => not_finite[i] > 0);
     if (ranks.length === 0) {
       fill(said, "No rank has logged this metric.");
       return;
@@ -41,6 +42,7 @@ export async function showRanks(page, runs) {
     const slowest = order[0];
     fill(said, compared === 0 ? "The ranks do not differ at any of the shown steps." :
       ["Highest most often: ", h("b", {}, `rank ${ranks[slowest]}`), `, at ${numberText(highest[slowest])} of ${numberText(compared)} compared steps.`],
+      odd.length > 0 && h("span", {class: "bad"}, ` NaN or infinite: rank ${odd.join(", ")}.`),
       data.rows_left_out > 0 && h("span", {class: "faint"}, ` The oldest ${numberText(data.rows_left_out)} rows of the ranks are not shown.`));
     const over = (f) => steps.map((_, at) => {
       const column = values.map((row) => row[at]).filter((value) => value !== null);
@@ -63,11 +65,11 @@ export async function showRanks(page, runs) {
     fill(under, h("span", {}, `step ${numberText(steps[0])}`), h("span", {class: "space"}), h("span", {}, numberText(steps[steps.length - 1])));
     fill(key, h("span", {}, numberText(scale.low)), h("i", {class: "ramp"}), h("span", {}, `${numberText(scale.high)}${scale.clipped ? " and more" : ""}`));
     fill(table, tableOf("How often each rank was highest",
-      [{title: "Rank"}, {title: "Steps", number: true}, {title: "Share", number: true}, {title: "Mean", number: true}, {title: "Line"}],
+      [{title: "Rank"}, {title: "Steps", number: true}, {title: "Share", number: true}, {title: "Mean", number: true}, {title: "NaN or infinite", number: true}, {title: "Line"}],
       order.map((i) => {
         const own = values[i].filter((value) => value !== null);
         return [`rank ${ranks[i]}`, numberText(highest[i]), compared ? `${(100 * highest[i] / compared).toFixed(1)} %` : "",
-          numberText(own.reduce((a, b) => a + b, 0) / own.length),
+          own.length === 0 ? "" : numberText(own.reduce((a, b) => a + b, 0) / own.length), numberText(not_finite[i]),
           h("input", {type: "checkbox", checked: shown.has(i), "aria-label": `Line of rank ${ranks[i]}`, onchange: (event) => {
             if (event.target.checked) chosen.add(i);
             else chosen.delete(i);

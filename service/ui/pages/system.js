@@ -1,5 +1,5 @@
 // The system metrics of the node, over time. Several GPUs, disks or interfaces share a chart.
-import {Chart, colourOf} from "./chart.js";
+import {Chart, colourOf, oddOf} from "./chart.js";
 import {get} from "./data.js";
 import {fill, h} from "./dom.js";
 
@@ -28,7 +28,7 @@ export async function showSystem(page, runs) {
         body.append(chart.element);
       }
       charts.get(family).set(members.map((name, i) => ({
-        label: members.length > 1 ? name : "", colour: colourOf(i), quiet: members.length > 12, x: curves[name].t, y: curves[name].v,
+        label: members.length > 1 ? name : "", colour: colourOf(i), quiet: members.length > 12, x: curves[name].t, y: curves[name].v, odd: oddOf(curves[name], curves[name].not_finite?.t),
       })));
     }
   };

@@ -74,11 +74,28 @@ TEST(CurveTest, NotFiniteValuesAreCountedAndLeaveAGap) {
   curve.Add(At(2, std::numeric_limits<double>::infinity()));
   curve.Add(At(3, 2));
   EXPECT_EQ(curve.count(), 2u);
-  EXPECT_EQ(curve.not_finite(), 2u);
+  EXPECT_EQ(curve.not_finite().nan, 1u);
+  EXPECT_EQ(curve.not_finite().inf, 1u);
+  EXPECT_EQ(curve.not_finite().count(), 2u);
   const std::vector<Point> points = curve.All();
   ASSERT_THAT(points, SizeIs(4));
   EXPECT_TRUE(std::isnan(points[1].value));
   EXPECT_EQ(curve.max(), 2);
+}
+
+TEST(CurveTest, FirstNotFiniteValueOfABucketSurvivesThinning) {
+  Curve curve(100);
+  for (int x = 0; x < 100'000; ++x) {
+    curve.Add(At(x, x == 40'000 || x == 40'001 ? -std::numeric_limits<double>::infinity()
+                    : x >= 70'000              ? std::numeric_limits<double>::quiet_NaN()
+                                               : 1.0));
+  }
+  const std::vector<Point> marks = curve.NotFiniteFrom(0);
+  EXPECT_THAT(marks, SizeIs(Le(101u)));
+  EXPECT_THAT(marks[0], Is(40'000, -std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(marks[1].x, 70'000);
+  EXPECT_THAT(curve.NotFiniteFrom(99'999), SizeIs(1));
+  EXPECT_EQ(curve.not_finite().minus_inf, 2u);
 }
 
 TEST(CurveTest, NumberReplacesAGapInItsBucket) {

@@ -29,6 +29,7 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(cls.other.stop)
         cls.node.run_job("first", 4, 900, pause_us=500)  # long enough for samples of the node
         cls.node.run_job("second", 1, 300, metrics=5)
+        cls.node.run_job("odd", 1, 200, mode="odd")
         cls.other.run_job("elsewhere", 1, 50, project="bert")
         # Its tracker does not answer, and one of its rows is refused.
         cls.other.run_job("waiting", 1, 40, project="bert", mode="lossy", RANKLOG_DESTINATIONS="wandb", WANDB_BASE_URL="http://127.0.0.1:9", WANDB_API_KEY="0" * 40)
@@ -37,7 +38,7 @@ class PageTest(unittest.TestCase):
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.__exit__)
         cls.browser.open(cls.link)
-        cls.browser.wait("document.querySelectorAll('table.runs tbody tr').length === 4")
+        cls.browser.wait("document.querySelectorAll('table.runs tbody tr').length === 5")
         runs = cls.browser.run("return (await (await fetch('/api/runs')).json()).runs")
         cls.keys = {run["run_id"]: run["key"] for run in runs}
 
@@ -74,7 +75,7 @@ class PageTest(unittest.TestCase):
 
     def test_runs_of_all_stores_are_listed_newest_first(self):
         self.open()
-        self.assertEqual(self.names(), ["waiting", "elsewhere", "second", "first"])
+        self.assertEqual(self.names(), ["waiting", "elsewhere", "odd", "second", "first"])
         self.assertIn("finished", self.text("table.runs"))
         self.keep("runs")
 
@@ -86,12 +87,12 @@ class PageTest(unittest.TestCase):
         self.browser.wait("document.querySelectorAll('table.runs td:first-child a').length === 1")
         self.assertIn("filter=gpt+sec", self.browser.run("return location.hash"))
         self.open("?group=store&sort=name")
-        self.assertEqual(self.names(), ["elsewhere", "waiting", "first", "second"])
+        self.assertEqual(self.names(), ["elsewhere", "waiting", "first", "odd", "second"])
         self.assertIn(self.other.state, self.text("table.runs"))
 
     def test_keys_open_and_compare_runs(self):
         self.open()
-        for key in "jjj" + ENTER:
+        for key in "jjjj" + ENTER:
             self.browser.press(key)
         self.browser.wait("location.hash.startsWith('#/run/') && document.querySelector('h1')?.textContent.startsWith('second')")
         self.browser.press("2")
@@ -147,6 +148,30 @@ class PageTest(unittest.TestCase):
         self.open_run("first", "curves", f"{CHART.format('train/loss')}?.plot")
         self.browser.run("document.querySelector('[data-title=\"train/loss\"] details').open = true")
         self.browser.wait("document.querySelectorAll('[data-title=\"train/loss\"] tbody tr').length > 40")
+
+    def test_nan_and_infinities_are_gaps_with_a_count(self):
+        self.open_run("odd", "curves", f"{CHART.format('train/loss')}?.plot")
+        line = self.browser.run(f"return {CHART.format('train/loss')}.lines.at(-1)")
+        self.assertEqual([x for x, y in zip(line["x"], line["y"]) if y is None], [*range(50, 55), *range(56, 60), 100, 150])
+        self.assertEqual(line["odd"]["text"], "9 NaN, 1 inf, 1 -inf, first at step 50")
+        self.assertIn(line["odd"]["text"], self.text("[data-title='train/loss'] .legend"))
+        self.assertIn("NaN", self.text("[data-title='diverged'] .legend b"))
+        alone = self.browser.run(f"const c = {CHART.format('train/loss')}; return c.plot.series[1].points.filter(c.plot, 1)")
+        self.assertEqual(alone, [55], "a dot, because a line of one point is invisible")
+        self.browser.run("document.querySelector('[data-title=\"train/loss\"] details').open = true")
+        self.browser.wait("document.querySelectorAll('[data-title=\"train/loss\"] tbody tr').length > 40")
+        table = self.text("[data-title='train/loss'] details")
+        self.assertIn(line["odd"]["text"], table)
+        self.assertIn("52\tNaN\n", table)
+        self.assertIn("100\tinf\n", table)
+        self.keep("odd")
+        for x in ("time", "minutes"):
+            self.open_run("odd", f"curves?x={x}", f"{CHART.format('train/loss')}?.plot")
+            self.assertEqual(self.browser.run(f"return {CHART.format('train/loss')}.lines.at(-1).y.filter((y) => y === null).length"), 11)
+        self.open_run("odd", "facts", "document.querySelectorAll('main table').length === 3")
+        self.assertIn("diverged\tNaN", self.text())
+        self.open_run("odd", "ranks?metric=diverged", "document.querySelector('.verdict .bad')")
+        self.assertIn("NaN or infinite: rank 0.", self.text(".verdict"))
 
     # The other views.
 

@@ -74,6 +74,14 @@ TEST_F(RankMatrixTest, LagIsTheTimeBehindTheFirstRank) {
   EXPECT_THAT(matrix.highest, ElementsAre(0u, 2u));
 }
 
+TEST_F(RankMatrixTest, RankWithOnlyNaNIsShownAndCounted) {
+  Log(0, 3, 0);
+  Log(1, 3, std::numeric_limits<double>::quiet_NaN());
+  const RankMatrix matrix = Read("time");
+  EXPECT_THAT(matrix.ranks, ElementsAre(0u, 1u));
+  EXPECT_THAT(matrix.not_finite, ElementsAre(0u, 3u));
+}
+
 TEST_F(RankMatrixTest, UnknownMetricHasNoRanks) {
   Log(0, 2, 0);
   EXPECT_THAT(Read("absent").ranks, IsEmpty());

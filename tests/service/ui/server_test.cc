@@ -7,6 +7,7 @@
 #include <httplib.h>
 
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -206,6 +207,16 @@ TEST_F(ServerTest, CurvesHaveTheRowsAndTheirNewOnes) {
   Append(10, 2);
   json = Json("/api/curves?metric=lr&since=10&run=" + Key());
   EXPECT_THAT(json["curves"]["lr"]["v"], ElementsAre(10, 11));
+}
+
+TEST(JsonTextTest, WhatABrowserCannotReadBecomesText) {
+  const int64_t beyond = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(
+      JsonText({{"nan", std::numeric_limits<double>::quiet_NaN()},
+                {"list", {std::numeric_limits<double>::infinity(), 1.5, -beyond}},
+                {"most", std::numeric_limits<uint64_t>::max()}}),
+      R"({"nan":"NaN","list":["inf",1.5,"-9007199254740993"],"most":"18446744073709551615"})");
+  EXPECT_EQ(NotFiniteText(-std::numeric_limits<double>::infinity()), "-inf");
 }
 
 TEST_F(ServerTest, QuickLookAtAShortRunIsComplete) {
