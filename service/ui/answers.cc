@@ -113,11 +113,11 @@ absl::StatusOr<std::string> Answers::Get(absl::string_view path, const Params& p
   return absl::NotFoundError("there is no such path");
 }
 
-std::string Answers::State(const Params& params) const {
-  std::string state;
-  const auto add = [&](const model::Run& run) {
-    absl::StrAppend(&state, run.id, ":", run.rows, ":", run.replays, ":", run.samples, ":",
-                    run.last_item, ":", run.ended_us, " ");
+std::map<std::string, std::string> Answers::States(const Params& params) const {
+  std::map<std::string, std::string> states;
+  const auto add = [&](size_t store, const model::Run& run) {
+    states[RunKey{store, run.id}.Text()] = absl::StrCat(
+        run.rows, ":", run.replays, ":", run.samples, ":", run.last_item, ":", run.ended_us);
   };
   const std::vector<std::string> keys = params.All("run");
   for (const std::string& text : keys) {
@@ -125,16 +125,16 @@ std::string Answers::State(const Params& params) const {
     if (!key.ok()) continue;
     const auto reader = stores_.Open(key->store);
     if (!reader.ok()) continue;
-    if (const auto run = (*reader)->GetRun(key->run); run.ok()) add(*run);
+    if (const auto run = (*reader)->GetRun(key->run); run.ok()) add(key->store, *run);
   }
   for (size_t store = 0; keys.empty() && store < stores_.sources().size(); ++store) {
     const auto reader = stores_.Open(store);
     if (!reader.ok()) continue;
     const auto runs = (*reader)->Runs();
     if (!runs.ok()) continue;
-    for (const model::Run& run : *runs) add(run);
+    for (const model::Run& run : *runs) add(store, run);
   }
-  return state;
+  return states;
 }
 
 absl::StatusOr<Answers::RunOf> Answers::OpenRun(const Params& params) const {

@@ -3,6 +3,8 @@
 #ifndef SERVICE_UI_ANSWERS_H_
 #define SERVICE_UI_ANSWERS_H_
 
+#include <map>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,10 +28,9 @@ class Answers {
   //   kInvalidArgument  a parameter is missing or malformed
   absl::StatusOr<std::string> Get(absl::string_view path, const Params& params);
 
-  // A text that changes if the runs of a page change: with keys in parameters `run`, these runs,
-  // else all runs. Cheap, for a loop that waits for changes. A store that cannot be read does not
-  // change.
-  std::string State(const Params& params) const;
+  // By run key, a text that changes if the run does: with keys in parameters `run`, of these runs,
+  // else of all. Cheap, for a loop that waits for changes. A store that cannot be read has no runs.
+  std::map<std::string, std::string> States(const Params& params) const;
 
  private:
   struct RunOf {

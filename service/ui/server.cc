@@ -7,10 +7,14 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "service/base/status_macros.h"
 #include "service/base/unique_fd.h"
@@ -77,6 +81,19 @@ int CodeOf(const absl::Status& status) {
     default:
       return 500;
   }
+}
+
+// The keys whose values differ, or that only one of them has, with spaces between.
+std::string ChangedKeys(const std::map<std::string, std::string>& before,
+                        const std::map<std::string, std::string>& after) {
+  std::set<std::string> keys;
+  for (const auto* const states : {&before, &after}) {
+    for (const auto& [key, state] : *states) {
+      const auto a = before.find(key), b = after.find(key);
+      if (a == before.end() || b == after.end() || a->second != b->second) keys.insert(key);
+    }
+  }
+  return absl::StrJoin(keys, " ");
 }
 
 bool Write(mg_connection* connection, absl::string_view text) {
@@ -205,15 +222,15 @@ void Server::Live(mg_connection* connection, const Params& params) {
   if (live_.fetch_add(1) < kMostLive) {
     constexpr int kBeats =
         10;  // rounds without an event, after which a comment finds closed connections
-    std::string state = answers_.State(params);
+    std::map<std::string, std::string> states = answers_.States(params);
     bool open = Write(connection, absl::StrCat("HTTP/1.1 200 OK\r\n", kHeaders,
                                                "Content-Type: text/event-stream\r\n"
                                                "Connection: close\r\n\r\nretry: 2000\n\n"));
     for (int round = 1; open && !stop_.WaitForNotificationWithTimeout(poll_); ++round) {
-      std::string now = answers_.State(params);
-      if (now != state) {
-        state = std::move(now);
-        open = Write(connection, "data: changed\n\n");
+      std::map<std::string, std::string> now = answers_.States(params);
+      if (now != states) {
+        open = Write(connection, absl::StrCat("data: ", ChangedKeys(states, now), "\n\n"));
+        states = std::move(now);
       } else if (round % kBeats == 0) {
         open = Write(connection, ":\n\n");
       }

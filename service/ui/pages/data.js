@@ -18,13 +18,21 @@ export async function get(name, parameters = {}) {
   return answer.json();
 }
 
+let port = null;
+
+/** To the worker that has the event stream of all tabs. */
+function livePort() {
+  if (!port) port = window.SharedWorker ? new SharedWorker("live.js").port : new Worker("live.js");
+  return port;
+}
+
 /**
  * Calls `changed` after the runs (empty: any run) got new data, at most once per `pause` milliseconds,
  * until the returned function is called. A hidden page costs nothing.
  */
 export function follow(keys, changed, pause = 1000) {
   if (file) return () => {};
-  let source = null, due = false, busy = false, ended = false;
+  let due = false, busy = false, ended = false;
   const look = async () => {
     if (busy || ended || document.hidden) { due = true; return; }
     busy = true;
@@ -36,26 +44,28 @@ export function follow(keys, changed, pause = 1000) {
     }
     setTimeout(() => { busy = false; if (due) look(); }, pause);
   };
-  const open = () => {
-    if (ended || document.hidden || source) return;
-    source = new EventSource(`/api/live?${new URLSearchParams(keys.map((key) => ["run", key]))}`);
-    source.onmessage = look;
-    source.onopen = () => { tell(""); look(); };
-    // The browser connects anew by itself, unless another `ranklog ui`, with another token, answers.
-    source.onerror = () => tell(source && source.readyState === EventSource.CLOSED
-      ? "not live: open the link that `ranklog ui` printed" : "not live: `ranklog ui` does not answer");
+  const tell = (text) => { document.getElementById("live").textContent = text; };
+  const own = livePort();
+  own.onmessage = ({data}) => {
+    if (data.lost) return tell("not live: `ranklog ui` does not answer");
+    // Another `ranklog ui`, with another token, answers.
+    if (data.refused) return tell("not live: open the link that `ranklog ui` printed");
+    tell("");
+    look();
   };
-  const tell = (text) => { document.getElementById("live").textContent = ended ? "" : text; };
-  const visible = () => {
-    if (document.hidden && source) { source.close(); source = null; }
-    open();
-  };
-  document.addEventListener("visibilitychange", visible);
-  open();
+  const show = () => own.postMessage(document.hidden ? null : keys);
+  const hide = () => own.postMessage(null);
+  document.addEventListener("visibilitychange", show);
+  addEventListener("pagehide", hide);
+  addEventListener("pageshow", show);
+  show();
   return () => {
     ended = true;
-    document.removeEventListener("visibilitychange", visible);
+    own.onmessage = null;
+    document.removeEventListener("visibilitychange", show);
+    removeEventListener("pagehide", hide);
+    removeEventListener("pageshow", show);
     tell("");
-    if (source) source.close();
+    hide();
   };
 }

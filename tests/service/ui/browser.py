@@ -1,6 +1,7 @@
 """A headless Chromium, driven by the W3C WebDriver protocol of Debian's chromedriver. Needs no package of Python."""
 
 import base64
+import contextlib
 import json
 import subprocess
 import time
@@ -73,6 +74,22 @@ class Browser:
             if time.monotonic() > end:
                 raise AssertionError(f"not within {seconds} s: {condition}; the page shows: {self.run('return document.body.innerText')[:2000]}")
             time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def windows(self, count):
+        """`count` more windows, closed at the end: the handles of all windows, the first one first."""
+        first = self.call("GET", "/window")
+        more = [self.call("POST", "/window/new", {"type": "window"})["handle"] for _ in range(count)]
+        try:
+            yield [first, *more]
+        finally:
+            for handle in more:
+                self.focus(handle)
+                self.call("DELETE", "/window")
+            self.focus(first)
+
+    def focus(self, handle):
+        self.call("POST", "/window", {"handle": handle})
 
     def errors(self):
         """What the console of the page reported since the last call."""

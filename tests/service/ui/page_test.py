@@ -63,9 +63,9 @@ class PageTest(unittest.TestCase):
         return self.browser.run("return document.querySelector(args[0]).innerText", selector)
 
     def names(self):
-        """Of the runs in the table, without the one that a test starts."""
+        """Of the runs in the table, without those that tests start."""
         names = self.browser.run("return [...document.querySelectorAll('table.runs td:first-child a')].map((a) => a.textContent)")
-        return [name for name in names if name != "live"]
+        return [name for name in names if name not in ("live", "many")]
 
     def keep(self, name):
         if SCREENSHOTS:
@@ -230,6 +230,26 @@ class PageTest(unittest.TestCase):
         points = self.browser.run(f"return {CHART.format('train/loss')}.lines.at(-1).x")
         self.assertEqual(points, sorted(set(points)))
         self.assertEqual([rank.wait() for rank in ranks], [0, 0])
+
+    # A browser opens six connections to a server.
+    def test_windows_beyond_six_connections_are_live(self):
+        ranks = self.node.start_job("many", 1, 1500, pause_us=10000, mode="silent")
+        self.browser.run("while (!(await (await fetch('/api/runs')).json()).runs.some((run) => run.run_id === 'many')) await new Promise((f) => setTimeout(f, 50))")
+        runs = self.browser.run("return (await (await fetch('/api/runs')).json()).runs")
+        key = next(run["key"] for run in runs if run["run_id"] == "many")
+        with self.browser.windows(7) as windows:
+            for i, window in enumerate(windows):
+                self.browser.focus(window)
+                self.browser.open(f"{self.base}/#/" if i == 7 else f"{self.base}/#/run/{key}")
+            self.assertEqual(len(windows), 8)
+            for i, window in enumerate(windows):
+                self.browser.focus(window)
+                self.assertEqual(self.browser.run("return document.visibilityState"), "visible")
+                rows = "[...document.querySelectorAll('tbody tr')].find((tr) => tr.textContent.includes('many'))?.children[4].textContent" if i == 7 else f"{CHART.format('train/loss')}?.lines?.at(-1).x.at(-1)"
+                first = self.browser.wait(rows)
+                self.browser.wait(f"({rows}) !== {json.dumps(first)}")
+        for rank in ranks:
+            rank.terminate()
 
     def test_page_says_that_it_is_no_longer_live(self):
         served, link = self.node.serve()
