@@ -104,7 +104,11 @@ absl::StatusOr<std::string> Answers::Curves(const Params& params) {
       first = false;
       AppendCurve(name, *curve, since < 0 ? kFirst : since, /*x_is_time=*/false, &out);
     }
-    out += "}}";
+    out += "},\"more\":";
+    AppendArray(
+        curves.MetricsOfTexts(),
+        [&out](const std::string& name) { deliver::AppendString(name, &out); }, &out);
+    out += '}';
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(cache_.Use(of.key, *of.reader, params.Get("quick") == "1", write));

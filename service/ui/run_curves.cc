@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "service/aggregate/run_config.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
@@ -14,6 +15,12 @@ namespace {
 constexpr size_t kBucketsOfAll = 100'000;  // about 6 MB
 constexpr size_t kFewestBuckets = 50;
 constexpr size_t kRowsOfSample = 8;  // of one batch
+
+// Whether a text of a row is an integer, which is one above 2^53.
+bool IsInteger(const model::Text& text, double* value) {
+  return text.json && text.value.find_first_not_of("-0123456789") == std::string::npos &&
+         absl::SimpleAtod(text.value, value);
+}
 
 }  // namespace
 
@@ -92,6 +99,7 @@ absl::Status RunCurves::Begin(storage::StoreReader& reader, const model::Run& ru
   curves_.clear();
   index_.clear();
   places_.clear();
+  texts_.clear();
   definitions_ = aggregate::MetricTable();
   summary_.emplace(&definitions_);
   run_ = model::Run();
@@ -118,22 +126,41 @@ void RunCurves::Add(const model::Batch& batch, const query::Shapes& shapes) {
       batch, [&](const model::Block& block, size_t row, uint64_t) { AddRow(block, row, shapes); });
 }
 
+size_t RunCurves::CurveOf(const std::string& metric) {
+  const auto [found, added] = index_.emplace(metric, curves_.size());
+  if (added) {
+    curves_.emplace_back(buckets_);
+    names_.push_back(metric);
+  }
+  return found->second;
+}
+
 void RunCurves::AddRow(const model::Block& block, size_t row, const query::Shapes& shapes) {
+  for (const model::Text& text : model::TextsOf(block, row)) {
+    double value = 0;
+    if (!IsInteger(text, &value)) continue;
+    const size_t place = CurveOf(text.key);
+    texts_.insert(place);
+    curves_[place].Add({block.steps[row], block.times_us[row], value});
+  }
   if (block.shape == 0) return;
   std::vector<size_t>& places = places_[block.shape];
   const std::vector<std::string>& keys = shapes[block.shape];
-  for (size_t i = places.size(); i < keys.size(); ++i) {
-    const auto [found, added] = index_.emplace(keys[i], curves_.size());
-    if (added) {
-      curves_.emplace_back(buckets_);
-      names_.push_back(keys[i]);
-    }
-    places.push_back(found->second);
-  }
+  for (size_t i = places.size(); i < keys.size(); ++i) places.push_back(CurveOf(keys[i]));
   const double* value = block.values.data() + row * block.width();
   for (const size_t place : places) {
     curves_[place].Add({block.steps[row], block.times_us[row], *value++});
   }
+}
+
+std::vector<std::string> RunCurves::MetricsOfTexts() const {
+  std::set<size_t> only = texts_;
+  for (const auto& [shape, places] : places_) {
+    for (const size_t place : places) only.erase(place);
+  }
+  std::vector<std::string> names;
+  for (const size_t place : only) names.push_back(names_[place]);
+  return names;
 }
 
 const Curve* RunCurves::Find(const std::string& metric) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,12 @@ class RunCurves {
 
   // As of the last call of one of these.
   const model::Run& run() const { return run_; }
-  // Null: the run has no numbers of this metric.
+  // Null: the run has no numbers of this metric. Integers above 2^53, which the store keeps as texts,
+  // are numbers here, rounded to doubles.
   const Curve* Find(const std::string& metric) const;
   const std::vector<std::string>& metrics() const { return names_; }  // by first appearance
+  // Those of them that have no other numbers. The shapes of the run lack them.
+  std::vector<std::string> MetricsOfTexts() const;
   // As W&B computes it, with the values that ranks set.
   absl::StatusOr<model::Json> Summary(storage::StoreReader& reader) const;
   // The number of rewinds: if it changes, earlier points are no longer valid.
@@ -53,6 +57,7 @@ class RunCurves {
   absl::Status Begin(storage::StoreReader& reader, const model::Run& run);
   void Add(const model::Batch& batch, const query::Shapes& shapes);
   void AddRow(const model::Block& block, size_t row, const query::Shapes& shapes);
+  size_t CurveOf(const std::string& metric);  // an index; makes the curve
 
   const int64_t id_;
   const size_t most_buckets_;
@@ -66,6 +71,7 @@ class RunCurves {
   std::vector<Curve> curves_;
   std::map<std::string, size_t> index_;
   std::map<uint32_t, std::vector<size_t>> places_;  // by shape: an index per value
+  std::set<size_t> texts_;                          // indexes of curves that got numbers of texts
 };
 
 }  // namespace ranklog::ui

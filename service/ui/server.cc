@@ -167,6 +167,7 @@ void Server::Handle(mg_connection* connection) {
   const absl::string_view path = Text(request.local_uri);
   const Params params = Params::Parse(Text(request.query_string));
   const std::string token = params.Get("token");
+  const bool head_only = absl::string_view("HEAD") == request.request_method;
   Reply reply;
   switch (gate_.Judge({.method = Text(request.request_method),
                        .host = header("Host"),
@@ -175,8 +176,13 @@ void Server::Handle(mg_connection* connection) {
                        .token = token,
                        .page = path == "/"})) {
     case Verdict::kPass:
-      if (path == "/api/live") return Live(connection, params);
-      reply = Answer(path, params);
+      if (path != "/api/live") {
+        reply = Answer(path, params);
+      } else if (head_only) {
+        reply = {.type = "text/event-stream"};
+      } else {
+        return Live(connection, params);
+      }
       break;
     case Verdict::kSignIn:
       reply = {.type = "text/html; charset=utf-8",
@@ -200,8 +206,7 @@ void Server::Handle(mg_connection* connection) {
       absl::StrCat("HTTP/1.1 ", reply.code, " ", mg_get_response_code_text(connection, reply.code),
                    "\r\n", kHeaders, "Content-Type: ", reply.type,
                    "\r\nContent-Length: ", reply.body.size(), "\r\n", reply.headers, "\r\n");
-  const bool body = Text(request.request_method) != "HEAD";
-  Write(connection, body ? absl::StrCat(head, reply.body) : head);
+  Write(connection, head_only ? head : absl::StrCat(head, reply.body));
 }
 
 Server::Reply Server::Answer(absl::string_view path, const Params& params) {

@@ -7,7 +7,8 @@
 // all. It captures its console, unless it is silent, and prints a line per 100 steps, and texts that
 // would be markup in a page that does not escape them. If lossy, it is silent, and logs one row that is
 // refused. If odd, it is silent, and train/loss is NaN from step 50 to 59, except at 55, inf at 100 and
-// -inf at 150; the additional metric "diverged" is NaN from step 80 on.
+// -inf at 150. It has four more metrics: "__proto__" and "constructor", which are the step; "tokens",
+// which is 2^53 - 100 and the step; and "diverged", which is NaN from step 80 on.
 
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names = {"train/loss", "step_time", "lr"};
   for (long i = 3; i < metrics; ++i) names.push_back("extra/" + std::to_string(i - 3));
   const bool odd = argc > 4 && strcmp(argv[4], "odd") == 0;
-  if (odd) names.emplace_back("diverged");
+  if (odd) names.insert(names.end(), {"__proto__", "constructor", "tokens", "diverged"});
   std::vector<ranklog::Metric> row;
   for (const std::string& name : names) row.emplace_back(name.c_str(), 0.0);
   if (rank == 0) puts("<script>document.title='hacked'</script> \x1b[31mred\x1b[0m");
@@ -56,6 +57,9 @@ int main(int argc, char** argv) {
       if (step >= 50 && step < 60 && step != 55) row[0].number = NAN;
       if (step == 100) row[0].number = INFINITY;
       if (step == 150) row[0].number = -INFINITY;
+      const size_t first = row.size() - 4;
+      row[first].number = row[first + 1].number = x;
+      row[first + 2] = ranklog::Metric("tokens", (int64_t{1} << 53) - 100 + step);
       if (step >= 80) row.back().number = NAN;
     }
     while (!run.Log(row, step)) usleep(1000);

@@ -5,6 +5,12 @@ export class CurveStore {
   constructor(runs) {
     this.runs = new Map(runs.map((run) => [run.key, {rows: run.rows, curves: new Map(), rewinds: null, stale: false}]));
     this.complete = true;
+    this.more = new Set();  // metrics that only the curves show: integers above 2^53
+  }
+
+  /** Finds `more` without reading a curve. */
+  async learn() {
+    for (const key of this.runs.keys()) for (const name of (await get("curves", {run: key, metric: "", quick: 1})).more) this.more.add(name);
   }
 
   /** The curve {x, t, v, ...} of a metric; undefined if it is not read, or the run has none. */
@@ -50,15 +56,17 @@ export class CurveStore {
 
   take(run, metrics, answer) {
     run.rewinds = answer.rewinds;
+    for (const name of answer.more) this.more.add(name);
     for (const metric of metrics) {
-      run.curves.set(metric, {curve: answer.curves[metric], complete: answer.complete, through: answer.last_step});
+      run.curves.set(metric, {curve: ownOf(answer.curves, metric), complete: answer.complete, through: answer.last_step});
     }
   }
 
   join(run, metrics, answer) {
+    for (const name of answer.more) this.more.add(name);
     for (const metric of metrics) {
       const mine = run.curves.get(metric);
-      const more = answer.curves[metric];
+      const more = ownOf(answer.curves, metric);
       mine.through = answer.last_step;
       if (!more) continue;
       if (!mine.curve) mine.curve = more;
@@ -78,4 +86,9 @@ export class CurveStore {
       }
     }
   }
+}
+
+/** A metric may have the name of what every object has, such as "constructor". */
+function ownOf(object, name) {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
 }

@@ -3,6 +3,7 @@ import {Chart, colourOf, oddOf, smoothed} from "./chart.js";
 import {CurveStore} from "./curve_store.js";
 import {fileKey} from "./data.js";
 import {fill, h} from "./dom.js";
+import {isInner} from "./format.js";
 import {nameOf} from "./run.js";
 
 const statistic = /^rank_(mean|min|max|std|argmin|argmax)\//;
@@ -43,11 +44,17 @@ export async function showCurves(page, runs) {
     for (const run of list) {
       for (const metric of run.metrics) {
         definitions.set(metric.name, metric);
-        if (!statistic.test(metric.name) && !metric.name.startsWith("_") && !metric.hidden) all.add(metric.name);
+        if (!statistic.test(metric.name) && !isInner(metric.name) && !metric.hidden) all.add(metric.name);
       }
+    }
+    for (const name of curves.more) {
+      definitions.set(name, {name});
+      all.add(name);
     }
     return all.size > before;
   };
+  learn(runs);
+  if (all.size === 0) await curves.learn();
   learn(runs);
 
   const steps = [...new Set([...definitions.values()].map((metric) => metric.step_metric).filter(Boolean))];
@@ -108,11 +115,11 @@ export async function showCurves(page, runs) {
   // The points of a curve over the chosen x, ascending: {x, y, odd}, or null.
   function xOf(curve, run) {
     const other = curves.of(run.key, view.x);
-    const over = {
-      step: ({x}) => x,
-      time: ({t}) => t,
-      minutes: ({t}) => t.map((each) => (each - run.started) / 60),
-    }[view.x] || (other && (({x}) => x.map((step) => between(other, step))));
+    const over = new Map([
+      ["step", ({x}) => x],
+      ["time", ({t}) => t],
+      ["minutes", ({t}) => t.map((each) => (each - run.started) / 60)],
+    ]).get(view.x) || (other && (({x}) => x.map((step) => between(other, step))));
     if (!over) return null;
     const odd = curve.not_finite && oddOf(curve, over(curve.not_finite));
     return view.x === "step" ? {x: curve.x, y: curve.v, odd} : {...ascending(over(curve), curve.v), odd};
@@ -130,6 +137,7 @@ export async function showCurves(page, runs) {
           .concat(steps.includes(view.x) ? [view.x] : []).filter((name) => definitions.has(name));
         const changed = await curves.load(wanted);
         if (!page.isCurrent()) return;
+        if (curves.more.size > 0 && learn(runs)) { layOut(); continue; }
         for (const name of seen) if (changed || !charts.get(name).lines) draw(name);
         note.textContent = curves.complete ? "" : "a sample of the rows; reading all of them ...";
         if (!changed && curves.complete) break;

@@ -1,4 +1,4 @@
-// Config, summary and metadata. Of several runs, the differences first.
+// Notes, config, summary and metadata. Of several runs, the differences first.
 import {fileKey, get} from "./data.js";
 import {fill, h, tableOf} from "./dom.js";
 import {flatten, valueText} from "./format.js";
@@ -9,6 +9,12 @@ export function rowsOf(objects, onlyDifferent) {
   const keys = [...new Set(flat.flatMap((map) => [...map.keys()]))];
   return keys.map((key) => [key, ...flat.map((map) => (map.has(key) ? valueText(map.get(key)) : ""))])
     .filter(([, ...values]) => !onlyDifferent || new Set(values).size > 1);
+}
+
+/** What the run was started with, as far as it is set. */
+function settingsOf(run) {
+  const all = {notes: run.notes, tags: (run.tags || []).join(", "), group: run.group, "job type": run.job_type, strategy: run.strategy};
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
 }
 
 export async function showFacts(page, runs) {
@@ -25,7 +31,8 @@ export async function showFacts(page, runs) {
         .filter((row) => row.join(" ").toLowerCase().includes(words.value.toLowerCase()));
       return rows.length > 0 && h("div", {class: "wide"}, tableOf(title, columns, rows));
     };
-    const parts = [part("Config", runs.map((run) => run.config)), part("Summary", summaries), part("Process and node", runs.map((run) => run.metadata))];
+    const settings = part("Run", runs.map(settingsOf));
+    const parts = [!several && settings, part("Config", runs.map((run) => run.config)), part("Summary", summaries), several && settings, part("Process and node", runs.map((run) => run.metadata))];
     fill(body, parts.some(Boolean) ? parts : h("p", {}, "Nothing to show."));
   };
   words.addEventListener("input", draw);

@@ -31,14 +31,19 @@ export function bytesText(bytes) {
   return `${i === 0 ? bytes : bytes.toFixed(1)} ${units[i]}`;
 }
 
+/** In full. */
 export function valueText(value) {
   if (typeof value === "string") return value;
-  if (typeof value === "number") return numberText(value);
   return JSON.stringify(value);
 }
 
 export function counted(count, what) {
   return `${numberText(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** Whether a metric is one that every row has, and no user logged. */
+export function isInner(metric) {
+  return /^_(step|timestamp|runtime|wandb)$/.test(metric);
 }
 
 /** {a: {b: 1}} as [["a.b", 1]]. */

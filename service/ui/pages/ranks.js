@@ -2,7 +2,7 @@
 import {Chart, colourOf} from "./chart.js";
 import {fileKey, get} from "./data.js";
 import {fill, h, tableOf} from "./dom.js";
-import {numberText} from "./format.js";
+import {isInner, numberText} from "./format.js";
 import {drawHeat, heatTextAt} from "./heat.js";
 
 const lag = "_lag";
@@ -11,7 +11,7 @@ const titleOf = (metric) => (metric === lag ? "time behind the first rank (s)" :
 
 export async function showRanks(page, runs) {
   const run = runs[0];
-  const metrics = run.metrics.map((metric) => metric.name).filter((name) => !/^rank_\w+\//.test(name) && !name.startsWith("_"));
+  const metrics = run.metrics.map((metric) => metric.name).filter((name) => !/^rank_\w+\//.test(name) && !isInner(name));
   const metric = page.options.get("metric") || (fileKey ? lag : metrics.find((name) => timelike.test(name)) || lag);
   const chosen = new Set();  // ranks with a line of their own
   const choice = h("select", {"aria-label": "Metric", onchange: () => {

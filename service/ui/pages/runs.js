@@ -65,7 +65,7 @@ export async function showRuns(page) {
   const view = {
     filter: page.options.get("filter") || "",
     sort: page.options.get("sort") || "-started",
-    group: groups[page.options.get("group")] ? page.options.get("group") : "none",
+    group: Object.hasOwn(groups, page.options.get("group") || "") ? page.options.get("group") : "none",
   };
   let data = await get("runs");
   if (!page.isCurrent()) return;

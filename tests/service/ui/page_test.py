@@ -29,7 +29,7 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(cls.other.stop)
         cls.node.run_job("first", 4, 900, pause_us=500)  # long enough for samples of the node
         cls.node.run_job("second", 1, 300, metrics=5)
-        cls.node.run_job("odd", 1, 200, mode="odd")
+        cls.node.run_job("odd", 1, 200, mode="odd", RANKLOG_NOTES="first line\n<b>second</b> line", RANKLOG_TAGS="a,b")
         cls.other.run_job("elsewhere", 1, 50, project="bert")
         # Its tracker does not answer, and one of its rows is refused.
         cls.other.run_job("waiting", 1, 40, project="bert", mode="lossy", RANKLOG_DESTINATIONS="wandb", WANDB_BASE_URL="http://127.0.0.1:9", WANDB_API_KEY="0" * 40)
@@ -168,10 +168,26 @@ class PageTest(unittest.TestCase):
         for x in ("time", "minutes"):
             self.open_run("odd", f"curves?x={x}", f"{CHART.format('train/loss')}?.plot")
             self.assertEqual(self.browser.run(f"return {CHART.format('train/loss')}.lines.at(-1).y.filter((y) => y === null).length"), 11)
-        self.open_run("odd", "facts", "document.querySelectorAll('main table').length === 3")
+        self.open_run("odd", "facts", "document.querySelectorAll('main table').length === 4")
         self.assertIn("diverged\tNaN", self.text())
+        self.assertIn("notes\tfirst line\n<b>second</b> line\ntags\ta, b\n", self.text())
         self.open_run("odd", "ranks?metric=diverged", "document.querySelector('.verdict .bad')")
         self.assertIn("NaN or infinite: rank 0.", self.text(".verdict"))
+
+    def test_metrics_with_names_of_javascript_have_curves(self):
+        for name in ("__proto__", "constructor"):
+            for x in ("step", "minutes"):
+                self.open_run("odd", f"curves?filter={name}&x={x}", f"{CHART.format(name)}?.plot")
+                self.assertEqual(self.browser.run(f"return {CHART.format(name)}.lines.at(-1).y"), list(range(200)))
+
+    def test_integers_beyond_doubles_have_curves(self):
+        self.open_run("odd", "curves?filter=tokens", f"{CHART.format('tokens')}?.plot")
+        line = self.browser.run(f"return {CHART.format('tokens')}.lines.at(-1)")
+        self.assertEqual(line["x"], list(range(200)))
+        self.assertEqual(line["y"], [float(2**53 - 100 + x) for x in range(200)])
+        self.open_run("odd", "facts", "document.querySelector('main table')")
+        self.browser.wait("document.querySelector('main').innerText.includes('tokens')")
+        self.assertIn(f"tokens\t{2**53 + 99}\n", self.text())
 
     # The other views.
 

@@ -67,6 +67,25 @@ TEST_F(RunCurvesTest, UpdateWithoutNewRowsAddsNothing) {
   EXPECT_EQ(curves.Find("lr")->count(), 3u);
 }
 
+TEST_F(RunCurvesTest, IntegersBeyondDoublesHaveACurve) {
+  Do([&] {
+    model::Batch batch = Dense(0, 2, /*shape=*/0, /*width=*/0);
+    batch.blocks[0].texts = {{.row = 0, .key = "big", .value = "9007199254740994", .json = true},
+                             {.row = 0, .key = "flag", .value = "true", .json = true},
+                             {.row = 0, .key = "text", .value = "12"},
+                             {.row = 1, .key = "big", .value = "-9007199254740994", .json = true}};
+    EXPECT_OK(store_->AppendRunRows(run_, batch));
+  });
+  RunCurves curves(run_);
+  ASSERT_OK(curves.Update(*reader_));
+  EXPECT_THAT(curves.MetricsOfTexts(), ElementsAre("big"));
+  ASSERT_NE(curves.Find("big"), nullptr);
+  EXPECT_EQ(curves.Find("big")->max(), 9007199254740994.0);
+  EXPECT_EQ(curves.Find("big")->min(), -9007199254740994.0);
+  EXPECT_EQ(curves.Find("flag"), nullptr);
+  EXPECT_EQ(curves.Find("text"), nullptr);
+}
+
 TEST_F(RunCurvesTest, RowsWithoutNumbersAreReadOnce) {
   RunCurves curves(run_);
   const auto append = [&](uint64_t first, const std::string& text) {

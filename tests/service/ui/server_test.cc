@@ -257,6 +257,17 @@ TEST_F(ServerTest, LivePageIsToldOfNewRows) {
   EXPECT_THAT(events, HasSubstr(absl::StrCat("data: ", Key(), "\n\n")));
 }
 
+TEST_F(ServerTest, HeadOfALivePageEnds) {
+  for (int i = 0; i < 20; ++i) {  // more than may be live
+    httplib::Client client("127.0.0.1", server_->port());
+    client.set_read_timeout(10);
+    const httplib::Result result = client.Head("/api/live", {{"Cookie", cookie_}});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->status, 200);
+    EXPECT_EQ(result->get_header_value("Content-Type"), "text/event-stream");
+  }
+}
+
 TEST_F(ServerTest, StopsWhileAPageIsLive) {
   absl::Notification live;
   std::thread page([&] {
