@@ -18,6 +18,7 @@
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/unread_spools.h"
+#include "service/storage/store_reader.h"
 #include "service/ui/server.h"
 #include "service/ui/stores.h"
 
@@ -97,15 +98,22 @@ void OpenBrowser(const std::string& url) {
   posix_spawn_file_actions_destroy(&quiet);
 }
 
+// Whether the store can be read. Leaves no file in it.
+absl::Status CheckStore(const Globals& globals) {
+  ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
+  if (storage::StoreReader::OpenWithoutTrace(dir).ok()) return absl::OkStatus();
+  return globals.OpenStore().status();  // with the words for a user
+}
+
 absl::Status Ui(const Globals& globals, const UiFlags& flags) {
   std::vector<ui::StoreSource> sources;
   for (const std::string& dir : flags.state_dirs) {
     const Globals of{.state_dir = dir, .address = ""};
-    RETURN_IF_ERROR(of.OpenStore().status());
+    RETURN_IF_ERROR(CheckStore(of));
     sources.push_back(SourceOf(of, dir));
   }
   if (sources.empty()) {
-    RETURN_IF_ERROR(globals.OpenStore().status());
+    RETURN_IF_ERROR(CheckStore(globals));
     ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
     globals.WarnOfOtherDaemon(dir);
     sources.push_back(SourceOf(globals, dir));

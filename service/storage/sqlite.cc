@@ -65,16 +65,17 @@ absl::StatusCode CodeOf(sqlite3* handle, int result) {
 
 // SQLite reads a database with a write-ahead log only if PATH-shm exists or it can create it. Where
 // it cannot, as on a read-only file system, and no daemon has the file open, the file can be read as
-// it is, unless its log has content. Returns the URI for that, or "" if the path is enough.
-absl::StatusOr<std::string> UriToReadAsItIs(const std::string& path) {
+// it is, unless its log has content. With `without_trace`, also where it could create the files.
+// Returns the URI for that, or "" if the path is enough.
+absl::StatusOr<std::string> UriToReadAsItIs(const std::string& path, bool without_trace) {
   const std::string directory = std::filesystem::path(path).parent_path();
-  if (access(absl::StrCat(path, "-shm").c_str(), F_OK) == 0 ||
-      access(directory.empty() ? "." : directory.c_str(), W_OK) == 0) {
-    return "";
-  }
+  if (access(absl::StrCat(path, "-shm").c_str(), F_OK) == 0) return "";
+  const bool writable = access(directory.empty() ? "." : directory.c_str(), W_OK) == 0;
+  if (writable && !without_trace) return "";
   const std::string log = absl::StrCat(path, "-wal");
   std::error_code none;
   if (const auto size = std::filesystem::file_size(log, none); !none && size > 0) {
+    if (writable) return "";
     return absl::FailedPreconditionError(absl::StrCat(
         log, " may have rows that are not in ", path, " yet, and ", directory,
         " cannot be written: copy the directory to a place that you can write, and read it there"));
@@ -170,8 +171,8 @@ void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_fin
 absl::StatusOr<Database> Database::Open(const std::string& path, Mode mode, const char* vfs) {
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   std::string uri;
-  if (mode == Mode::kReadOnly) {
-    ASSIGN_OR_RETURN(uri, UriToReadAsItIs(path));
+  if (mode != Mode::kReadWrite) {
+    ASSIGN_OR_RETURN(uri, UriToReadAsItIs(path, mode == Mode::kReadWithoutTrace));
     flags |= SQLITE_OPEN_READONLY | (uri.empty() ? 0 : SQLITE_OPEN_URI);
   } else {
     flags |= SQLITE_OPEN_READWRITE;

@@ -69,9 +69,12 @@ class Query {
 // One connection. Not thread-safe.
 class Database {
  public:
-  enum class Mode { kReadOnly, kReadWrite };
+  enum class Mode { kReadOnly, kReadWithoutTrace, kReadWrite };
 
-  // Opens an existing file; kReadOnly also where SQLite cannot create a -shm. `vfs` may be null.
+  // Opens an existing file; kReadOnly also where SQLite cannot create a -shm. A reader in a directory
+  // that can be written leaves a -shm and a -wal; kReadWithoutTrace creates none if nobody has the file
+  // open and its log is empty, and reads the file as it is. If a daemon opens it meanwhile, calls
+  // return kUnavailable: open it anew. `vfs` may be null.
   // Calls wait up to 5 s for a lock, and then return kUnavailable.
   static absl::StatusOr<Database> Open(const std::string& path, Mode mode, const char* vfs);
 

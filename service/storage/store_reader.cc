@@ -24,6 +24,17 @@ constexpr char kSelectItem[] =
 
 absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& state_dir,
                                                                const char* vfs) {
+  return OpenIn(state_dir, Database::Mode::kReadOnly, vfs);
+}
+
+absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::OpenWithoutTrace(
+    const std::string& state_dir) {
+  return OpenIn(state_dir, Database::Mode::kReadWithoutTrace, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::OpenIn(const std::string& state_dir,
+                                                                 Database::Mode mode,
+                                                                 const char* vfs) {
   const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
   if (access(path.c_str(), F_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("no store at ", path));
@@ -31,7 +42,7 @@ absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string
   for (const char* suffix : {"", "-wal", "-shm"}) {
     RETURN_IF_ERROR(CheckReadFile(path + suffix));  // opening a pipe would block
   }
-  ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadOnly, vfs));
+  ASSIGN_OR_RETURN(Database database, Database::Open(path, mode, vfs));
   RETURN_IF_ERROR(database.Execute("PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY"));
   RETURN_IF_ERROR(CheckReadable(database, static_cast<int64_t>(Migrations().size())));
   return std::unique_ptr<StoreReader>(new StoreReader(std::move(database)));

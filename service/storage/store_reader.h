@@ -57,6 +57,10 @@ class StoreReader {
   //   kPermissionDenied    it may not be read
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
                                                            const char* vfs = nullptr);
+  // The same, for a program that opens the store again and again: it leaves no file behind if no daemon
+  // has it open. If a daemon opens it meanwhile, calls return kUnavailable: open it anew.
+  static absl::StatusOr<std::unique_ptr<StoreReader>> OpenWithoutTrace(
+      const std::string& state_dir);
 
   // From now on, also reads batches after missing ones. For callers that check for gaps themselves.
   void PassOverMissing() { pass_over_missing_ = true; }
@@ -136,6 +140,8 @@ class StoreReader {
   absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
 
  private:
+  static absl::StatusOr<std::unique_ptr<StoreReader>> OpenIn(const std::string& state_dir,
+                                                             Database::Mode mode, const char* vfs);
   explicit StoreReader(Database database) : database_(std::move(database)) {}
   absl::StatusOr<std::vector<model::Stream>> StreamsOf(Query query);
   // The owner of the blobs that are read next, from its record in the store.

@@ -101,6 +101,12 @@ std::string JsonText(model::Json json) {
 }
 
 absl::StatusOr<std::string> Answers::Get(absl::string_view path, const Params& params) {
+  absl::StatusOr<std::string> answer = GetOnce(path, params);
+  if (absl::IsUnavailable(answer.status())) answer = GetOnce(path, params);  // a daemon has started
+  return answer;
+}
+
+absl::StatusOr<std::string> Answers::GetOnce(absl::string_view path, const Params& params) {
   if (path == "/api/runs") return Runs();
   if (path == "/api/run") return Run(params);
   if (path == "/api/summary") return Summary(params);

@@ -39,6 +39,7 @@ class Answers {
   };
   absl::StatusOr<RunOf> OpenRun(const Params& params) const;  // of the parameter `run`
 
+  absl::StatusOr<std::string> GetOnce(absl::string_view path, const Params& params);
   absl::StatusOr<std::string> Runs() const;
   absl::StatusOr<std::string> Run(const Params& params) const;
   absl::StatusOr<std::string> Summary(const Params& params);

@@ -21,7 +21,7 @@ std::string RunKey::Text() const { return absl::StrCat(store, "-", run); }
 
 absl::StatusOr<std::unique_ptr<storage::StoreReader>> Stores::Open(size_t store) const {
   if (store >= sources_.size()) return absl::NotFoundError("there is no such store");
-  return storage::StoreReader::Open(sources_[store].dir);
+  return storage::StoreReader::OpenWithoutTrace(sources_[store].dir);
 }
 
 absl::StatusOr<query::RunReport> Stores::Report(storage::StoreReader& reader, RunKey key) const {

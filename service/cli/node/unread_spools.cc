@@ -83,7 +83,7 @@ std::vector<UnreadSpool> Scan(
     absl::FunctionRef<bool(const ingest::SpoolReader& ring, const v1::Hello& hello)> counts) {
   std::vector<UnreadSpool> left;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
-  const auto store = storage::StoreReader::Open(state_dir);
+  const auto store = storage::StoreReader::OpenWithoutTrace(state_dir);
   storage::StoreReader* const reader = store.ok() ? store->get() : nullptr;
   for (const std::string& dir : SpoolDirs(state_dir)) {
     for (const std::string& path : ingest::RingsIn(dir)) {

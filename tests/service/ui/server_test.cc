@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -281,6 +283,26 @@ TEST_F(ServerTest, StopsWhileAPageIsLive) {
   live.WaitForNotification();
   server_.reset();
   page.join();
+}
+
+TEST_F(ServerTest, StoreWithoutADaemonGetsNoFiles) {
+  const auto files = [this] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  };
+  reader_.reset();
+  store_.reset();
+  std::filesystem::remove(dir_.File("ranklog.db-shm"));  // left by reader_
+  std::filesystem::remove(dir_.File("ranklog.db-wal"));
+  const std::set<std::string> before = files();
+  for (const char* const view : {"runs", "run", "summary", "curves", "delivery"}) {
+    EXPECT_EQ(Code(absl::StrCat("/api/", view, "?run=", Key())), 200) << view;
+  }
+  EXPECT_EQ(Json("/api/run?run=" + Key())["rows"], 10);
+  EXPECT_EQ(files(), before);
 }
 
 TEST_F(ServerTest, TakenPortIsAnError) {
