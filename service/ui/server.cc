@@ -202,6 +202,12 @@ void Server::Handle(mg_connection* connection) {
       reply = {.code = 403, .body = kNoToken};
       break;
   }
+  // Another user cannot hold a thread by asking again and again.
+  const bool stranger = reply.code == 403;
+  if (stranger) {
+    mg_disable_connection_keep_alive(connection);
+    reply.headers = "Connection: close\r\n";
+  }
   const std::string head =
       absl::StrCat("HTTP/1.1 ", reply.code, " ", mg_get_response_code_text(connection, reply.code),
                    "\r\n", kHeaders, "Content-Type: ", reply.type,

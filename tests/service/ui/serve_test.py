@@ -88,6 +88,59 @@ class ServeTest(unittest.TestCase):
                 served.wait()
                 served.stdout.close()
 
+    # It could hold all threads of the server otherwise.
+    def test_connections_of_another_user_are_cut(self):
+        if not can_be_nobody("/bin/true"):
+            self.skipTest("absent: the right to become another user")
+        served, link = self.node.serve()
+        page = Page(link)
+        other = subprocess.Popen([*AS_NOBODY, shutil.which("python3", path="/usr/bin:/bin"), "-c", OTHER, str(urllib.parse.urlsplit(link).port)], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(other.stdout.readline(), "connected\n")
+        page.get("/api/runs")  # waits for a thread, and gets one
+        held = json.loads(other.communicate(timeout=60)[0])
+        for kind, seconds in held.items():
+            self.assertEqual(len(seconds), 30, kind)
+            # 90 connections are more than the threads, so some wait for one, and for 2 s after that.
+            self.assertLess(max(seconds), 8, kind)
+        with open(f"/proc/{served.pid}/status", encoding="ascii") as file:
+            threads = next(int(line.split()[1]) for line in file if line.startswith("Threads:"))
+        self.assertLess(threads, 70)
+        served.terminate()
+
+
+# 30 connections that send nothing, 30 that send a byte at a time, and 30 that repeat a request without the token. Prints
+# for how many seconds each was open.
+OTHER = """
+import json, selectors, socket, sys, time
+port = int(sys.argv[1])
+kinds = {"silent": b"", "slow": b"GET / HTTP/1.1\\r\\nX: " + b"x" * 1000, "asking": b"GET / HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"}
+open_, held = {}, {kind: [] for kind in kinds}
+for kind in list(kinds) * 30:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setblocking(False)
+    open_[connection] = [kind, time.monotonic(), 0]
+print("connected", flush=True)
+end = time.monotonic() + 20
+while open_ and time.monotonic() < end:
+    for connection, place in list(open_.items()):
+        kind, began, sent = place
+        try:
+            if kind == "slow":
+                connection.send(kinds[kind][sent:sent + 1])
+                place[2] += 1
+            if kind == "asking":
+                connection.send(kinds[kind])
+            while connection.recv(65536):
+                pass
+        except BlockingIOError:
+            continue
+        except OSError:
+            pass
+        held[kind].append(time.monotonic() - began)
+        del open_[connection]
+    time.sleep(0.1)
+print(json.dumps(held))
+"""
 
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv[1]).resolve()
