@@ -6,7 +6,7 @@
 // rank 3 at every step and has one peak, lr, and more metrics extra/0, extra/1, ... up to METRICS in
 // all. It captures its console, unless it is silent, and prints a line per 100 steps, and texts that
 // would be markup in a page that does not escape them. If lossy, it is silent, and logs one row that is
-// refused. If odd, it is silent, and train/loss is NaN from step 50 to 59, except at 55, inf at 100 and
+// refused, and an artifact. If odd, it is silent, and train/loss is NaN from step 50 to 59, except at 55, inf at 100 and
 // -inf at 150. It has four more metrics: "__proto__" and "constructor", which are the step; "tokens",
 // which is 2^53 - 100 and the step; and "diverged", which is NaN from step 80 on.
 
@@ -69,6 +69,9 @@ int main(int argc, char** argv) {
     }
     if (pause_us > 0) usleep(pause_us);
   }
-  if (argc > 4 && strcmp(argv[4], "lossy") == 0) run.Log(row, 0);
+  if (argc > 4 && strcmp(argv[4], "lossy") == 0) {
+    run.Log(row, 0);
+    run.LogArtifact({.name = "weights", .type = "model", .paths = {argv[0]}});
+  }
   return run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 1;
 }

@@ -20,8 +20,12 @@ export function cssColour(name) {
 const charts = new Set();
 let zooming = false;
 
+/** For the tools of a view; visible while its charts are zoomed. A touch screen has no Esc. */
+export const zoomOut = h("button", {type: "button", hidden: true, title: "Zoom out (Esc)", onclick: () => document.dispatchEvent(new CustomEvent("zoomout"))}, "zoom out");
+
 function zoomAll(from, min, max) {
   if (zooming) return;
+  zoomOut.hidden = min === null;
   zooming = true;
   for (const chart of charts) {
     if (chart !== from && chart.plot && chart.group === from.group) chart.zoom(min, max);
@@ -30,6 +34,7 @@ function zoomAll(from, min, max) {
 }
 document.addEventListener("zoomout", () => {
   for (const chart of charts) chart.zoom(null, null);
+  zoomOut.hidden = true;
 });
 
 /** An exponential moving average that does not depend on the spacing of the points. */
@@ -46,23 +51,26 @@ export function smoothed(values, weight) {
 
 export class Chart {
   /**
-   * options: {title, group (charts that zoom together), time (x is a time), log, unit}
+   * options: {title, unit, group (charts that zoom together), time (x is a time), log, height, buttons}
    * Call set() to draw.
    */
   constructor(options) {
     this.options = options;
     this.group = options.group || "steps";
     this.min = this.max = null;
+    this.large = false;
+    this.size = h("button", {type: "button", class: "size", "aria-pressed": "false", title: "Enlarge (Enter)", onclick: () => this.enlarge()}, "⤢");
     this.holder = h("div", {class: "plot"});
     this.values = h("p", {class: "legend", "aria-hidden": "true"});
     this.rows = h("details", {class: "values"}, h("summary", {}, "values"));
     this.rows.addEventListener("toggle", () => this.fillTable());
     this.element = h("figure", {class: "chart", "data-move": true, tabindex: "-1", "data-title": options.title},
-      h("figcaption", {}, options.title, options.buttons), this.holder, this.values, this.rows);
+      h("figcaption", {}, h("span", {}, options.title, options.unit && h("span", {class: "faint"}, ` ${options.unit}`)), h("span", {class: "buttons"}, this.size, options.buttons)), this.holder, this.values, this.rows);
     this.element.chart = this;  // tests read the points of a chart here
     this.seen = false;
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.holder);
+    if (charts.size === 0) zoomOut.hidden = true;
     charts.add(this);
   }
 
@@ -70,6 +78,19 @@ export class Chart {
     charts.delete(this);
     this.observer.disconnect();
     if (this.plot) this.plot.destroy();
+  }
+
+  enlarge() {
+    this.large = !this.large;
+    this.element.classList.toggle("large", this.large);
+    this.size.setAttribute("aria-pressed", String(this.large));
+    this.resize();
+    requestAnimationFrame(() => this.element.scrollIntoView({block: "nearest"}));  // uPlot sizes itself later
+  }
+
+  height() {
+    const usual = this.options.height || 190;
+    return this.large ? Math.max(usual, Math.round(innerHeight * 0.6)) : usual;
   }
 
   /**
@@ -105,13 +126,13 @@ export class Chart {
     const axis = {stroke: faint, font, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 4}};
     return {
       width: this.holder.clientWidth,
-      height: this.options.height || 190,
+      height: this.height(),
       legend: {show: false},
       cursor: {sync: {key: this.group, setSeries: false}, drag: {x: true, y: false, setScale: true}, points: {size: 5}},
-      scales: {x: {time: Boolean(this.options.time)}, y: {distr: this.options.log ? 3 : 1}},
+      scales: {x: {time: Boolean(this.options.time)}, y: this.options.log ? {distr: 3, range: (plot, min, max) => (min > 0 ? [min / 1.05, max * 1.05] : [0.1, 1])} : {}},
       axes: [
         {...axis, size: 28, space: 70, values: (u, ticks) => ticks.map((tick) => (this.options.time ? clockText(tick, ticks) : shortNumber(tick)))},
-        {...axis, size: 54, values: (u, ticks) => ticks.map((tick) => tick === null ? "" : shortNumber(tick))},
+        {...axis, size: 54, ...(this.options.log ? {splits: logTicks, filter: (plot, ticks) => ticks} : {}), values: (u, ticks) => ticks.map((tick) => tick === null ? "" : shortNumber(tick))},
       ],
       series: [{}].concat(lines.map((line) => ({
         label: line.label, stroke: line.colour, width: line.width ?? 1.2, points: {show: false, filter: (plot, i) => (this.lines[i - 1].odd || this.lines[i - 1].x.length === 1 ? aloneIn(plot.data[i]) : null)},
@@ -145,7 +166,7 @@ export class Chart {
     const width = this.holder.clientWidth;
     if (!width || !this.lines) return;
     if (!this.plot) this.set(this.lines, this.bands);
-    else if (this.plot.width !== width) this.plot.setSize({width, height: this.options.height || 190});
+    else if (this.plot.width !== width || this.plot.height !== this.height()) this.plot.setSize({width, height: this.height()});
   }
 
   /** Shows the values at a position of the joined x, or the last ones. */
@@ -225,6 +246,21 @@ function aloneIn(data) {
   return values.filter(([value], at) => value !== null && gap(at - 1) && gap(at + 1)).map(([, i]) => i);
 }
 
+/** Of a logarithmic axis: powers of ten; if there are few, also 2 and 5 times those; if there are none, even ones. */
+function logTicks(plot, axis, min, max) {
+  const powers = [];
+  for (let power = Math.floor(Math.log10(min)); power <= Math.log10(max); ++power) powers.push(power);
+  const times = (factors) => powers.flatMap((power) => factors.map((factor) => Number(`${factor}e${power}`))).filter((tick) => tick >= min && tick <= max);
+  const [tens, more] = [times([1]), times([1, 2, 5])];
+  if (tens.length > 3) return tens.filter((_, i) => i % Math.ceil(tens.length / 6) === 0);
+  if (more.length > 2) return more;
+  const step = Number(`1e${Math.floor(Math.log10((max - min) / 2))}`);
+  const wide = step * ([1, 2, 5].find((factor) => (max - min) / (step * factor) <= 5) || 10);
+  const even = [];
+  for (let tick = Math.ceil(min / wide); tick * wide <= max; ++tick) even.push(Number((tick * wide).toPrecision(6)));
+  return even;
+}
+
 /** The time of day; the date if the ticks are days apart. */
 function clockText(tick, ticks) {
   const [date, time] = timeText(tick).split(" ");
@@ -234,7 +270,7 @@ function clockText(tick, ticks) {
 
 export function shortNumber(value) {
   const size = Math.abs(value);
-  if (size >= 1e9 || (size < 1e-3 && size > 0)) return value.toExponential(0).replace("+", "");
+  if (size >= 1e9 || (size < 1e-3 && size > 0)) return Number(value.toPrecision(4)).toExponential().replace("+", "");
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(4))}M`;
   if (size >= 1e4) return `${Number((value / 1e3).toPrecision(4))}k`;
   return String(Number(value.toPrecision(6)));

@@ -1,5 +1,5 @@
 // The curves of one or several runs, in sections by the prefix of their names.
-import {Chart, colourOf, oddOf, smoothed} from "./chart.js";
+import {Chart, colourOf, oddOf, smoothed, zoomOut} from "./chart.js";
 import {CurveStore} from "./curve_store.js";
 import {fileKey} from "./data.js";
 import {fill, h} from "./dom.js";
@@ -65,7 +65,7 @@ export async function showCurves(page, runs) {
   const note = h("span", {class: "faint", role: "status"});
   const body = h("div", {});
   fill(page.element, h("div", {class: "tools"}, filter,
-    h("label", {}, "smooth ", smooth), h("label", {}, log, " log"), h("label", {}, "x ", axis), note), body);
+    h("label", {}, "smooth ", smooth), h("label", {}, log, " log"), h("label", {}, "x ", axis), zoomOut, note), body);
 
   const charts = new Map();  // by metric
   const observer = new IntersectionObserver((entries) => {
@@ -80,7 +80,8 @@ export async function showCurves(page, runs) {
     const chart = charts.get(name);
     if (!chart || !chart.seen) return;
     const {lines, bands} = linesOf(name);
-    chart.options.log = view.log && lines.every((line) => line.y.every((y) => y === null || y > 0));
+    chart.options.log = view.log && isForLog(lines);
+    if (chart.options.log) for (const line of lines) line.y = line.y.map((y) => (y > 0 ? y : null));
     chart.options.time = view.x === "time";
     chart.options.axis = view.x;
     chart.set(lines, bands);
@@ -207,6 +208,12 @@ export function between(curve, step) {
   if (low === 0 || x[low] <= step) return v[low];
   if (v[low - 1] === null || v[low] === null) return v[low - 1];
   return v[low - 1] + (v[low] - v[low - 1]) * (step - x[low - 1]) / (x[low] - x[low - 1]);
+}
+
+/** Whether a logarithmic axis shows nearly all values: a learning rate of 0 at the first step may be absent. */
+function isForLog(lines) {
+  const all = lines.flatMap((line) => line.y).filter((y) => y !== null);
+  return all.length > 0 && all.filter((y) => y > 0).length >= 0.9 * all.length;
 }
 
 /** As uPlot wants them: x ascends. */

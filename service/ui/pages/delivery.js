@@ -38,7 +38,7 @@ export async function showDelivery(page, runs) {
       unread.map((text) => h("p", {class: "error"}, text)),
       run.in_spools > 0 && h("p", {class: "error"}, `${numberText(run.in_spools)} rows are only in the spools of the ranks.`),
       h("div", {class: "wide"}, tableOf("Ranks", [{title: "Rank"}, number("Logged"), number("Lost"), {title: "Why"}, number("Late"), number("Replayed"), number("Items"), number("Items lost")],
-        run.ranks.map((rank) => [`rank ${rank.rank}`, numberText(rank.rows),
+        run.ranks.map((rank) => [`rank\u00a0${rank.rank}`, numberText(rank.rows),
           rank.lost > 0 ? h("span", {class: "bad"}, numberText(rank.lost)) : "0",
           Object.entries(rank.losses).filter(([, count]) => count > 0).map(([name, count]) => `${name} ${numberText(count)}`).join(", ") || rank.unread_spool,
           numberText(rank.late_rows), numberText(rank.replayed_rows), numberText(rank.items), numberText(rank.lost_items + rank.refused_items)]))),

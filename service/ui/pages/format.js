@@ -31,6 +31,11 @@ export function bytesText(bytes) {
   return `${i === 0 ? bytes : bytes.toFixed(1)} ${units[i]}`;
 }
 
+/** A value of the summary. Fractions have the digits that curves have. */
+export function figureText(value) {
+  return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(6))) : valueText(value);
+}
+
 /** In full. */
 export function valueText(value) {
   if (typeof value === "string") return value;

@@ -4,7 +4,7 @@ import {h} from "./dom.js";
 const meanings = [
   ["/", "filter the runs or the charts"],
   ["j, k", "next, previous"],
-  ["Enter", "open"],
+  ["Enter", "open a run; enlarge a chart"],
   ["x", "select a run, to compare it"],
   ["u", "back to the runs"],
   ["1 to 7", "the views of a run"],
@@ -42,7 +42,11 @@ export function listenForKeys(help) {
       k: () => move(-1),
       u: () => { location.hash = "#/"; },
       x: () => { const box = document.activeElement.querySelector && document.activeElement.querySelector("input[type=checkbox]"); if (box) box.click(); },
-      Enter: () => { const link = event.target.matches("[data-move]") && event.target.querySelector("a"); if (link) link.click(); },
+      Enter: () => { 
+        if (!event.target.matches("[data-move]")) return;
+        if (event.target.chart) event.target.chart.enlarge();
+        else event.target.querySelector("a")?.click();
+      },
       Escape: () => document.dispatchEvent(new CustomEvent("zoomout")),
       "?": () => help.showModal(),
     };

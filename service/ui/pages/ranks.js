@@ -1,5 +1,5 @@
 // How the ranks differ: band over the ranks, heat map rank × step, and which rank was highest how often.
-import {Chart, colourOf} from "./chart.js";
+import {Chart, colourOf, zoomOut} from "./chart.js";
 import {fileKey, get} from "./data.js";
 import {fill, h, tableOf} from "./dom.js";
 import {isInner, numberText} from "./format.js";
@@ -25,7 +25,7 @@ export async function showRanks(page, runs) {
   const key = h("p", {class: "legend"});
   const table = h("div", {});
   fill(page.element,
-    h("div", {class: "tools"}, !fileKey && h("label", {}, "metric ", choice), fileKey && titleOf(metric),
+    h("div", {class: "tools"}, !fileKey && h("label", {}, "metric ", choice), fileKey && titleOf(metric), zoomOut,
       runs.length > 1 && h("span", {class: "faint"}, `of ${run.name || run.run_id}`)),
     said, chart.element,
     h("figure", {class: "chart"}, h("figcaption", {}, "rank × step"), h("div", {class: "map"}, names, canvas, h("span", {}), under), key), table);
@@ -65,11 +65,11 @@ export async function showRanks(page, runs) {
     fill(under, h("span", {}, `step ${numberText(steps[0])}`), h("span", {class: "space"}), h("span", {}, numberText(steps[steps.length - 1])));
     fill(key, h("span", {}, numberText(scale.low)), h("i", {class: "ramp"}), h("span", {}, `${numberText(scale.high)}${scale.clipped ? " and more" : ""}`));
     fill(table, tableOf("How often each rank was highest",
-      [{title: "Rank"}, {title: "Steps", number: true}, {title: "Share", number: true}, {title: "Mean", number: true}, {title: "NaN or infinite", number: true}, {title: "Line"}],
+      [{title: "Rank"}, {title: "Steps", number: true}, {title: "Share", number: true}, {title: "Mean", number: true}, ...(odd.length > 0 ? [{title: "NaN or infinite", number: true}] : []), {title: "Line"}],
       order.map((i) => {
         const own = values[i].filter((value) => value !== null);
-        return [`rank ${ranks[i]}`, numberText(highest[i]), compared ? `${(100 * highest[i] / compared).toFixed(1)} %` : "",
-          own.length === 0 ? "" : numberText(own.reduce((a, b) => a + b, 0) / own.length), numberText(not_finite[i]),
+        return [`rank\u00a0${ranks[i]}`, numberText(highest[i]), compared ? `${(100 * highest[i] / compared).toFixed(1)} %` : "",
+          own.length === 0 ? "" : numberText(own.reduce((a, b) => a + b, 0) / own.length), ...(odd.length > 0 ? [numberText(not_finite[i])] : []),
           h("input", {type: "checkbox", checked: shown.has(i), "aria-label": `Line of rank ${ranks[i]}`, onchange: (event) => {
             if (event.target.checked) chosen.add(i);
             else chosen.delete(i);

@@ -42,9 +42,10 @@ function headOf(run) {
   ];
 }
 
-function headOfSeveral(runs) {
+function headOfSeveral(runs, tab) {
   return [h("h1", {}, `${runs.length} runs`), h("p", {class: "facts"}, runs.map((run, i) =>
-    h("span", {}, h("i", {class: "dot", style: {background: colourOf(i)}}), h("a", {href: `#/run/${run.key}`}, nameOf(run)), " ", stateOf(run))))];
+    h("span", {}, h("i", {class: "dot", style: {background: colourOf(i)}}), h("a", {href: `#/run/${run.key}`}, nameOf(run)), " ", stateOf(run), " ",
+      h("a", {class: "faint", href: `#/run/${runs.filter((each) => each !== run).map((each) => each.key).join(",")}/${tab}`, title: `Remove ${nameOf(run)}`, "aria-label": `Remove ${nameOf(run)}`}, "✕"))))];
 }
 
 export async function showRun(page, keys, tab) {
@@ -54,7 +55,7 @@ export async function showRun(page, keys, tab) {
   document.title = `${runs.map(nameOf).join(", ")}: ${tab}`;
   fill(document.getElementById("where"), fileKey ? null : h("a", {href: "#/"}, "runs"));
   const head = h("section", {class: "head"});
-  const show = () => fill(head, runs.length === 1 ? headOf(runs[0]) : headOfSeveral(runs));
+  const show = () => fill(head, runs.length === 1 ? headOf(runs[0]) : headOfSeveral(runs, tab));
   show();
   const body = h("section", {});
   fill(page.element, head,

@@ -118,7 +118,7 @@ export async function showRuns(page) {
   };
   const draw = () => {
     const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = (run) => `${run.name} ${run.run_id} ${run.project} ${run.group} ${run.state}`.toLowerCase();
+    const text = (run) => `${run.name} ${run.run_id} ${run.project} ${run.group} ${run.job_type} ${run.state} ${run.tags.join(" ")}`.toLowerCase();
     const runs = data.runs.filter((run) => words.every((word) => text(run).includes(word)));
     const id = view.sort.replace(/^-/, "");
     const column = columns.find((each) => each.id === id) || columns[0];

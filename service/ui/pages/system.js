@@ -1,5 +1,5 @@
 // The system metrics of the node, over time. Several GPUs, disks or interfaces share a chart.
-import {Chart, colourOf, oddOf} from "./chart.js";
+import {Chart, colourOf, oddOf, zoomOut} from "./chart.js";
 import {get} from "./data.js";
 import {fill, h} from "./dom.js";
 
@@ -8,10 +8,18 @@ export function familyOf(name) {
   return name.replace(/\.\d+\./, ".*.").replace(/^(disk|network|cpu)\.[^.]+\.(?=[^.]+(\.[^.]+)?$)/, "$1.*.");
 }
 
+/** The unit of a metric; service/sample/README.md lists them. */
+export function unitOf(name) {
+  const units = [
+    [/percent$|^cpu(\.|$)|\.gpu$|\.memory$|memoryAllocated$|(active|occupancy|activity|fanSpeed)$/i, "%"], [/MB$/, "MiB"], [/GB$/, "GiB"], [/^disk\..*\.(in|out)$/, "MiB since the start"],
+    [/^network\.(sent|recv)$/, "bytes since the start"], [/[tr]xBytes$/, "bytes/s"], [/bytes$/i, "bytes"], [/watts$/i, "W"], [/temp$/i, "°C"], [/clock$/i, "MHz"]];
+  return units.find(([pattern]) => pattern.test(name))?.[1];
+}
+
 export async function showSystem(page, runs) {
   const body = h("div", {class: "charts"});
   const notes = h("div", {});
-  fill(page.element, notes, body);
+  fill(page.element, h("div", {class: "tools"}, notes, zoomOut), body);
   const charts = new Map();
   const read = async () => {
     const run = runs[0];
@@ -23,7 +31,7 @@ export async function showSystem(page, runs) {
     for (const name of Object.keys(curves)) families.set(familyOf(name), [...(families.get(familyOf(name)) || []), name]);
     for (const [family, members] of families) {
       if (!charts.has(family)) {
-        const chart = new Chart({title: family, group: "time", time: true});
+        const chart = new Chart({title: family, unit: unitOf(family), group: "time", time: true});
         charts.set(family, chart);
         body.append(chart.element);
       }

@@ -31,8 +31,9 @@ class PageTest(unittest.TestCase):
         cls.node.run_job("second", 1, 300, metrics=5)
         cls.node.run_job("odd", 1, 200, mode="odd", RANKLOG_NOTES="first line\n<b>second</b> line", RANKLOG_TAGS="a,b")
         cls.other.run_job("elsewhere", 1, 50, project="bert")
-        # Its tracker does not answer, and one of its rows is refused.
-        cls.other.run_job("waiting", 1, 40, project="bert", mode="lossy", RANKLOG_DESTINATIONS="wandb", WANDB_BASE_URL="http://127.0.0.1:9", WANDB_API_KEY="0" * 40)
+        # Its trackers do not answer, and one of its rows is refused.
+        cls.other.run_job("waiting", 1, 40, project="bert", mode="lossy", RANKLOG_DESTINATIONS="wandb,mlflow", WANDB_BASE_URL="http://127.0.0.1:9", WANDB_API_KEY="0" * 40,
+                          MLFLOW_TRACKING_URI="http://127.0.0.1:9")
         _, cls.link = cls.node.serve(cls.node.state, cls.other.state)
         cls.base = cls.link.split("/?")[0]
         cls.browser = Browser()
@@ -140,6 +141,35 @@ class PageTest(unittest.TestCase):
         self.browser.run("document.querySelector('[data-title=\"lr\"] .pin').click()")
         self.open_run("first", "curves", "document.querySelector('details.section summary').innerText.startsWith('pinned')")
 
+    # A touch screen has no Esc and no second click.
+    def test_a_button_zooms_out_and_one_enlarges(self):
+        self.open_run("first", "curves", f"{CHART.format('lr')}?.plot")
+        button = "[...document.querySelectorAll('.tools button')].find((b) => b.textContent === 'zoom out')"
+        self.assertTrue(self.browser.run(f"return {button}.hidden"))
+        self.browser.run(f"{CHART.format('lr')}.plot.setScale('x', {{min: 100, max: 200}})")
+        self.browser.wait(f"!{button}.hidden")
+        self.browser.run(f"{button}.click()")
+        self.browser.wait(f"{CHART.format('lr')}.plot.scales.x.max === 899 && {button}.hidden")
+        before = self.browser.run(f"const {{plot}} = {CHART.format('lr')}; return [plot.width, plot.height]")
+        self.browser.run("document.querySelector('[data-title=\"lr\"]').focus()")
+        self.browser.press(ENTER)
+        self.browser.wait(f"{CHART.format('lr')}.plot.width > {before[0]} && {CHART.format('lr')}.plot.height > {before[1]}")
+        self.keep("enlarged")
+        self.browser.press(ENTER)
+        self.browser.wait(f"{CHART.format('lr')}.plot.width === {before[0]} && {CHART.format('lr')}.plot.height === {before[1]}")
+
+    def test_a_first_zero_does_not_prevent_a_logarithmic_axis(self):
+        self.open_run("first", "curves?log=1", f"{CHART.format('lr')}?.plot")
+        lr = self.browser.run(f"const c = {CHART.format('lr')}; return [c.lines.at(-1).y.slice(0, 2).map((y) => y > 0), c.plot.scales.y.distr, c.plot.scales.y.min]")
+        self.assertEqual(lr[:2], [[False, True], 3])
+        self.assertGreater(lr[2], 0)
+        self.assertNotEqual(self.browser.run(f"return {CHART.format('extra/0')}.plot.scales.y.distr"), 3, "half of its values are negative")
+
+    def test_run_is_removed_from_an_overlay(self):
+        self.open_run("first,second,odd", "curves", f"{CHART.format('train/loss')}?.plot")
+        self.browser.run("document.querySelector('[aria-label=\"Remove second\"]').click()")
+        self.browser.wait(f"location.hash.endsWith('{self.keys['first']},{self.keys['odd']}/curves') && document.querySelector('h1').textContent === '2 runs'")
+
     def test_runs_are_overlaid(self):
         self.open_run("first,second", "curves", f"{CHART.format('train/loss')}?.plot")
         self.assertEqual(self.browser.run(f"return {CHART.format('train/loss')}.lines.map((line) => [line.label, line.x.length])"), [["first", 900], ["second", 300]])
@@ -227,10 +257,14 @@ class PageTest(unittest.TestCase):
 
     def test_what_waits_and_what_is_lost_is_shown_at_once(self):
         self.open("?filter=waiting", "document.querySelectorAll('table.runs .bad').length === 2")
-        self.assertEqual(self.browser.run("return [...document.querySelectorAll('table.runs .bad')].map((e) => e.textContent)"), ["wandb: 0 %", "1 lost"])
-        self.open_run("waiting", "delivery", "document.querySelector('.card .error')")
-        self.assertIn("queued 40", self.text(".card"))
-        self.assertIn("127.0.0.1", self.text(".card .error"))
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('table.runs .bad')].map((e) => e.textContent)"), ["mlflow: 0 %, wandb: 0 %", "1 lost"])
+        self.open_run("waiting", "delivery", "document.querySelectorAll('.card .error').length === 2")
+        for kind, card in zip(("mlflow", "wandb"), self.browser.run("return [...document.querySelectorAll('.card')].map((e) => e.innerText)")):
+            self.assertTrue(card.startswith(kind), card)
+            self.assertIn("queued 40", card)
+            self.assertIn("files queued 1", card)
+            self.assertIn("127.0.0.1", card)
+        self.assertIn("weights\tmodel\tlatest", self.text())
         self.assertIn("step_behind 1", self.text("table"))
         self.assertIn("missing: 1 lost", self.text(".head"))
 
