@@ -88,6 +88,28 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
     return absl::AlreadyExistsError("its rank has attached to this daemon");
   }
   if (!absl::IsNotFound(known.status())) return known;
+  // A rank without a part in the newest job joins what the last one joined. To choose takes time in
+  // proportion to the number of streams, of which a job of many nodes has thousands.
+  bool same = !given.launch.given_id.empty() && given.launch.given_id == last_joined_.given_id &&
+              given.stream.project == last_joined_.project;
+  if (same) {
+    ASSIGN_OR_RETURN(same, store.TakesRank(given, last_joined_.job_id, last_joined_.run));
+  }
+  if (!same) {
+    ASSIGN_OR_RETURN(last_joined_, ChooseRunOfPeer(given, store));
+    last_joined_.project = given.stream.project;
+    last_joined_.given_id = given.launch.given_id;
+  }
+  model::Session session = given;
+  session.stream.job_id = last_joined_.job_id;
+  model::RunAssignment assignment;
+  assignment.run = last_joined_.run;
+  assignment.run_id = last_joined_.run_id;
+  return store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_()));
+}
+
+absl::StatusOr<Attacher::Joined> Attacher::ChooseRunOfPeer(const model::Session& given,
+                                                           storage::Store& store) {
   model::Session session = given;
   if (!session.launch.given_id.empty()) {
     ASSIGN_OR_RETURN(const std::vector<model::JobStart> starts, store.StartsOf(session));
@@ -103,10 +125,11 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
   }
   if (home == nullptr) return absl::NotFoundError("rank 0 has not attached");
   if (!home->running) return absl::FailedPreconditionError("the run has ended");
-  model::RunAssignment assignment;
-  assignment.run = home->id;
-  assignment.run_id = home->run_id;
-  return store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_()));
+  Joined joined;
+  joined.job_id = session.stream.job_id;
+  joined.run_id = home->run_id;
+  joined.run = home->id;
+  return joined;
 }
 
 std::string Attacher::RunId(int64_t run) const {

@@ -288,7 +288,7 @@ constexpr char kVersion5[] = R"sql(
 ALTER TABLE stream ADD COLUMN peer TEXT NOT NULL DEFAULT '';
 ALTER TABLE stream ADD COLUMN joined_seq INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE stream ADD COLUMN joined INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX stream_of_peer ON stream(run) WHERE peer <> '';
+CREATE INDEX stream_of_primary ON stream(run) WHERE is_primary;
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};

@@ -243,20 +243,21 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
     int64_t attempt = 0;  // 0: the rank has no stream
     bool live = false;
   };
-  const auto newest_of = [&](int64_t of_rank) -> absl::StatusOr<Newest> {
+  // Each condition has an index, because a run across nodes may have thousands of streams.
+  const auto newest_of = [&](const char* condition) -> absl::StatusOr<Newest> {
     // Without a stream both columns are NULL, which reads as 0.
     Query query = writer_.Select(
-        "SELECT max(attempt), max(state = ?3) FROM stream WHERE run = ?1 AND iif(?2 < 0, "
-        "is_primary, rank = ?2)",
-        {run, of_rank, live});
+        absl::StrCat("SELECT max(attempt), max(state = ?3), ?2 FROM stream WHERE run = ?1 AND ",
+                     condition),
+        {run, rank, live});
     query.Next();
     RETURN_IF_ERROR(query.status());
     return Newest{query.Integer(0), query.Flag(1)};
   };
-  ASSIGN_OR_RETURN(const Newest own, newest_of(rank));
+  ASSIGN_OR_RETURN(const Newest own, newest_of("rank = ?2"));
   Newest leader = own;
   if (!primary) {
-    ASSIGN_OR_RETURN(const Newest first, newest_of(-1));
+    ASSIGN_OR_RETURN(const Newest first, newest_of("is_primary"));
     if (first.attempt > 0) leader = first;
   }
   const bool took_part = own.attempt > 0 && own.attempt == leader.attempt && !own.live;
