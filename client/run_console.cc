@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,7 +63,11 @@ void RunState::StopConsole() {
     capture = std::exchange(capture_, nullptr);
   }
   if (capture != nullptr) capture->Stop();
-  if (announced_ && !is_forked_) Announce(absl::StrCat("finish ", Handle(), "\n"));
+  if (!announced_ || is_forked_) return;
+  // In a pipe, stdio keeps what was printed before. The reader ends its part at the announcement.
+  fflush(stdout);
+  fflush(stderr);
+  Announce(absl::StrCat("finish ", Handle(), "\n"));
 }
 
 }  // namespace ranklog::internal

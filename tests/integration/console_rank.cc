@@ -1,10 +1,11 @@
 // A rank that prints, and captures its console unless `ranklog exec` does.
 //
-//   console_rank finish|die|abort|exit|endless|kill-reader|signal-reader|leave-child|much|much-die|escapes|wait
+//   console_rank finish|die|abort|exit|endless|kill-reader|signal-reader|leave-child|much|much-die|escapes|wait|linger
 //
 // finish   prints after Finish() too
 // die      kills itself by SIGKILL right after its last words
 // exit     calls exit() without Finish()
+// linger   prints into stdio's buffer before Finish(), and lives on for a second after it
 // kill-reader  kills the process that reads its console, and prints more than a pipe holds
 
 #include <signal.h>
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::seconds(20));
     _exit(0);
   }
+  if (then == "linger") puts("last words");
   if (then == "wait") std::this_thread::sleep_for(std::chrono::seconds(2));
   if (then == "die" || then == "abort" || then == "leave-child") {
     fputs("last words\n", stderr);
@@ -98,6 +100,7 @@ int main(int argc, char** argv) {
     exit(3);
   }
   const bool durable = run.Finish(0) == ranklog::FlushResult::kDurable;
+  if (then == "linger") std::this_thread::sleep_for(std::chrono::seconds(1));
   puts("after Finish()");
   return durable ? 0 : 3;
 }

@@ -105,6 +105,39 @@ TEST_F(ConsoleTest, ExecLogsFromTheStart) {
   EXPECT_THAT(logs, Contains("a warning"));
 }
 
+// The reader ends its part at Finish(), and stdio's buffer would leave the program only at its exit.
+TEST_F(ConsoleTest, ExecLogsWhatWasBufferedAtFinish) {
+  const Finished finished = RunToEnd(Executed("linger"), Rank());
+  EXPECT_EQ(finished.output, kOut + "last words\nafter Finish()\n");
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), Contains("last words"));
+}
+
+// A busy machine lets `ranklog exec` join only when the run has ended and was delivered.
+TEST_F(ConsoleTest, ExecMayJoinAfterTheEnd) {
+  ChildProcess exec({RANKLOG_CLI, "exec", "--", "sh", "-c",
+                     absl::StrCat("kill -STOP $PPID; exec ", CONSOLE_RANK, " finish")},
+                    Rank());
+  const auto delivered = [&](const std::string& line) {
+    return server_.WaitFor(
+        [&](const auto& runs) {
+          const auto run = runs.find("job");
+          return run != runs.end() && run->second.complete &&
+                 (line.empty() || (run->second.files.count("output.log") > 0 &&
+                                   absl::StrContains(run->second.files.at("output.log"), line)));
+        },
+        absl::Seconds(60));
+  };
+  ASSERT_TRUE(Ended());
+  ASSERT_TRUE(delivered(""));
+  EXPECT_THAT(Logs(), ElementsAre(HasSubstr("has no console")));
+  exec.Signal(SIGCONT);
+  EXPECT_EQ(exec.Wait(), 0);
+  ASSERT_TRUE(Ended());
+  EXPECT_THAT(Logs(), Contains("a warning"));
+  EXPECT_TRUE(delivered("a warning"));
+}
+
 TEST_F(ConsoleTest, LastWordsBeforeAKillAreThere) {
   for (const auto& args : {Captured("die"), Executed("die")}) {
     SCOPED_TRACE(args[0]);

@@ -6,6 +6,7 @@
 import base64
 import contextlib
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -101,19 +102,37 @@ def given_run(server, node):
 
 @scenario
 def files(server, node):
-    """Artifacts, files and system metrics."""
+    """Artifacts, files, the console, and system metrics."""
     calls = [{"files": {"model.txt": "weights", "deep/er.txt": "more"}, "artifact": {"name": "gpt", "type": "model", "aliases": ["best"]}}]
-    calls += [{"files": {"notes.txt": "hello"}, "save": "notes.txt"}, *rows(3), {"pause": 1.5}, {"finish": 0}]
-    node.run_rank(calls, RANKLOG_RUN_ID="files", RANKLOG_PROJECT="p5", RANKLOG_SYSTEM_METRICS="1")
+    calls += [{"files": {"notes.txt": "hello"}, "save": "notes.txt"}, *rows(3), {"print": "printed"}, {"pause": 1.5}, {"finish": 0}]
+    node.run_rank(calls, console=True, RANKLOG_RUN_ID="files", RANKLOG_PROJECT="p5", RANKLOG_SYSTEM_METRICS="1")
     node.await_delivery("files")
     (run,) = server.runs("p5")
     root = run["info"]["artifact_uri"].removeprefix("mlflow-artifacts:/")
     equal(server.file(f"{root}/artifacts/gpt/model.txt"), b"weights", "a file of the artifact")
     equal(server.file(f"{root}/artifacts/gpt/deep/er.txt"), b"more", "a file of the artifact")
     equal(server.file(f"{root}/notes.txt"), b"hello", "a file")
+    assert b"printed\n" in server.file(f"{root}/output.log"), server.file(f"{root}/output.log")
     assert '"best"' in tags(run)["ranklog.artifact.gpt"], tags(run)
     cpu = server.history(run["info"]["run_id"], "system/node/cpu_utilization_percentage")
     assert len(cpu) >= 2 and cpu[0][0] == 0, cpu
+
+
+@scenario
+def late_console(server, node):
+    """The process that reads the console joins when the run was delivered: the console follows."""
+    rank = node.rank([*rows(3), {"print": "printed"}, {"finish": 0}], stopped_console=True, RANKLOG_RUN_ID="late", RANKLOG_PROJECT="p7")
+    try:
+        node.await_delivery("late")
+        (run,) = server.runs("p7")
+        path = f"{run['info']['artifact_uri'].removeprefix('mlflow-artifacts:/')}/output.log"
+        equal(server.file(path), b"", "the console before")
+    finally:
+        rank.send_signal(signal.SIGCONT)
+    equal(rank.wait(mlflow_site.TIMEOUT), 0, "exit code")
+    mlflow_site.wait_for(lambda: b"printed\n" in server.file(path), "the console")
+    node.await_delivery("late")
+    equal(server.runs("p7")[0]["info"]["status"], "FINISHED", "status")
 
 
 @scenario

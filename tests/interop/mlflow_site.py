@@ -147,12 +147,14 @@ class Node:
         self.process.send_signal(how)
         self.process.wait(TIMEOUT)
 
-    def rank(self, calls, console=False, **variables):
-        """Starts a rank that performs the calls of ranklog_scenarios.cc."""
+    def rank(self, calls, console=False, stopped_console=False, **variables):
+        """Starts a rank that performs the calls of ranklog_scenarios.cc. `stopped_console`: the process that reads its console waits for a SIGCONT."""
         file = self.home / f"calls-{time.monotonic_ns()}.json"
         file.write_text(json.dumps({"calls": calls}))
         environment = {**self.environment(), **{k: str(v) for k, v in variables.items()}}
-        through = [self.cli, "exec", "--"] if console else []
+        through = [self.cli, "exec", "--"] if console or stopped_console else []
+        if stopped_console:
+            through += ["sh", "-c", 'kill -STOP $PPID; exec "$0" "$1"']
         return subprocess.Popen([*through, self.program, file], env=environment, cwd=self.home, stdout=subprocess.DEVNULL)
 
     def run_rank(self, calls, console=False, **variables):

@@ -1,6 +1,8 @@
 """How a run ends with its process."""
 
 import signal
+import subprocess
+import sys
 import unittest
 
 import node
@@ -145,6 +147,16 @@ class Ends(node.NodeTest):
 
         return Any()
 
+    def test_prints_before_the_end_are_in_the_console(self):
+        # In a pipe, Python keeps them in its buffer. What it prints later is not the run's.
+        ends = "print('before')\nrun.finish()\nimport time\ntime.sleep(0.5)\nprint('after')\n"
+        for through, begin in (([node.BIN / "ranklog", "exec", "--"], BEGIN), ([], BEGIN.replace("init()", "init(settings={'console': 'wrap'})"))):
+            with self.subTest(through=through):
+                (self.dir / "train.py").write_text(begin + ends)
+                subprocess.run([*through, sys.executable, "train.py"], env={**self.environment, "RANKLOG_QUIET": "1"}, cwd=self.dir, stdout=subprocess.DEVNULL,
+                               timeout=node.DEADLINE, check=True)  # fmt: skip
+                self.latest_in("finished")
+                self.assertEqual(self.cli("logs", "latest").splitlines(), ["before"])
 
 if __name__ == "__main__":
     unittest.main()

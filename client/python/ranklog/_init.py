@@ -155,7 +155,7 @@ def init(
     if given.save_code:
         run._save_program()
     if given.console not in (None, "auto", "off"):
-        run._capture_console()
+        run._has_console = run._capture_console()
     make_current(run)
     return run
 

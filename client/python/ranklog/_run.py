@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -55,6 +57,7 @@ class Run(Files):
         self._pending: dict[str, Any] = {}  # of log(..., commit=False), for the next row
         self._late = _cuda.Queue(self)
         self._finished = False
+        self._has_console = bool(os.environ.get("RANKLOG_CONSOLE"))  # `ranklog exec` logs it
         self._on_finish: Any = None  # called with the run
         self._start_time = time.time()
         self._resolved = self._settings()
@@ -140,10 +143,14 @@ class Run(Files):
             self._log_slowly({}, None, None)
 
     def _before_end(self) -> None:
-        """What the library does not know of: rows that wait here."""
+        """What the library does not know of: rows that wait here, and prints that Python has in its buffers."""
         if self._pid == os.getpid():
             self._commit_pending()
             self._save_dir()
+            if self._has_console:
+                for stream in (sys.stdout, sys.stderr):
+                    with contextlib.suppress(Exception):  # it may be None, closed, or a program's own
+                        stream.flush()
 
     def _end_rows(self, timeout_ms: int) -> int:
         """Waits for the GPU, and at the end of the time no more. Returns what is left of the time."""
