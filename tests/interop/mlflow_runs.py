@@ -83,6 +83,36 @@ def children(server, node):
 
 
 @scenario
+def two_parents(server, node):
+    """Another daemon made a second parent, after ours had been found: all children move to one of them, and the other one is deleted."""
+    go = node.home / "go"
+    calls = [*rows(3), {"await": str(go)}, {"finish": 0}]
+    rank = node.rank(calls, RANKLOG_RUN_ID="twin", RANKLOG_PROJECT="p8", RANKLOG_LOG_STRATEGY="all")
+    own = mlflow_site.wait_for(lambda: [run for run in server.runs("p8") if "mlflow.parentRunId" in tags(run)], "the run")[0]["info"]
+    (lost,) = [run for run in server.runs("p8") if "ranklog.job" in tags(run)]
+    job = {"experiment_id": own["experiment_id"], "start_time": 1, "tags": [{"key": "ranklog.job", "value": tags(lost)["ranklog.job"]}]}
+    lost = lost["info"]["run_id"]
+    for _ in range(100):  # the server chooses the id
+        kept = server.ask("runs/create", job)["run"]["info"]["run_id"]
+        if kept < lost:
+            break
+        server.ask("runs/delete", {"run_id": kept})
+    count = 101  # more than a page of the search
+    for end in range(1, count + 1):
+        child = {"experiment_id": own["experiment_id"], "start_time": 1, "tags": [{"key": "mlflow.parentRunId", "value": lost}]}
+        made = server.ask("runs/create", child)["run"]["info"]["run_id"]
+        server.ask("runs/update", {"run_id": made, "status": "KILLED" if end == 50 else "FINISHED", "end_time": end})
+    go.touch()
+    equal(rank.wait(mlflow_site.TIMEOUT), 0, "exit code")
+    node.await_delivery("twin-0")
+    runs = {run["info"]["run_id"]: run for run in server.runs("p8")}
+    equal([run["info"]["run_id"] for run in runs.values() if "ranklog.job" in tags(run)], [kept], "parents")
+    children = [run for run in runs.values() if tags(run).get("mlflow.parentRunId") == kept]
+    equal((len(runs), len(children)), (count + 2, count + 1), "runs and children")
+    equal((runs[kept]["info"]["status"], runs[kept]["info"]["end_time"]), ("KILLED", runs[own["run_id"]]["info"]["end_time"]), "the parent's end")
+
+
+@scenario
 def given_run(server, node):
     """MLFLOW_RUN_ID continues a run; its earlier points stay."""
     experiment = server.ask("experiments/create", {"name": "mine"})["experiment_id"]

@@ -13,7 +13,8 @@
 namespace ranklog::deliver::mlflow {
 namespace {
 
-constexpr int kAtMost = 1000;  // runs of a search
+// Runs of a page. An answer has all params, tags and metrics of each.
+constexpr int kRunsOfPage = 100;
 
 // Null: absent.
 const ServerJson& Member(const ServerJson& json, const char* key) {
@@ -125,12 +126,19 @@ std::string UpdateRunBody(absl::string_view run_id, absl::string_view status, in
   return body + "}";
 }
 
-std::string SearchBody(absl::string_view experiment_id, absl::string_view tag,
-                       absl::string_view value) {
-  std::string body = absl::StrCat("{\"max_results\":", kAtMost, ",\"experiment_ids\":[");
+std::string SearchBody(absl::string_view experiment_id, const RunFilter& filter,
+                       absl::string_view token, bool last) {
+  std::string body =
+      absl::StrCat("{\"max_results\":", last ? 1 : kRunsOfPage, ",\"experiment_ids\":[");
   AppendString(experiment_id, &body);
-  body += "],\"order_by\":[\"attributes.start_time DESC\"]";
-  AppendMember("filter", absl::StrCat("tags.`", tag, "` = '", value, "'"), &body);
+  absl::StrAppend(&body, "],\"order_by\":[\"attributes.", last ? "end_time" : "start_time",
+                  " DESC\"]");
+  std::string condition = absl::StrCat("tags.`", filter.tag, "` = '", filter.value, "'");
+  if (!filter.status.empty()) {
+    absl::StrAppend(&condition, " and attributes.status = '", filter.status, "'");
+  }
+  AppendMember("filter", condition, &body);
+  if (!token.empty()) AppendMember("page_token", token, &body);
   return body + "}";
 }
 
@@ -173,13 +181,14 @@ absl::StatusOr<ServerRun> ParseRun(const HttpResponse& answer) {
   return absl::UnavailableError(absl::StrCat("the answer has no run: ", Excerpt(answer.body)));
 }
 
-absl::StatusOr<std::vector<ServerRun>> ParseRuns(const HttpResponse& answer) {
+absl::StatusOr<RunPage> ParseRuns(const HttpResponse& answer) {
   ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
-  std::vector<ServerRun> runs;
+  RunPage page;
   const ServerJson& list = Member(json, "runs");
   for (const ServerJson& run : list.is_array() ? list : ServerJson::array())
-    runs.push_back(ToRun(run));
-  return runs;
+    page.runs.push_back(ToRun(run));
+  page.next = Text(json, "next_page_token");
+  return page;
 }
 
 absl::string_view StatusOf(model::RunState state) {

@@ -21,6 +21,7 @@ namespace ranklog::deliver::mlflow {
 inline constexpr size_t kMaxMetrics = 1000;
 inline constexpr size_t kMaxParams = 100;
 inline constexpr size_t kMaxTags = 100;
+inline constexpr size_t kMaxRunName = 250;        // characters; most databases refuse more
 inline constexpr size_t kMaxBodyBytes = 900'000;  // documented: 1 MB
 // Of values, in characters. The server cuts longer ones without a word.
 inline constexpr size_t kMaxParamValue = 6000;
@@ -40,9 +41,16 @@ std::string CreateRunBody(absl::string_view experiment_id, absl::string_view nam
                           absl::string_view user, int64_t start_ms, const Pairs& tags);
 // `end_ms` 0: unchanged.
 std::string UpdateRunBody(absl::string_view run_id, absl::string_view status, int64_t end_ms);
-// The runs with this tag, newest first.
-std::string SearchBody(absl::string_view experiment_id, absl::string_view tag,
-                       absl::string_view value);
+// Which runs a search finds.
+struct RunFilter {
+  std::string tag;
+  std::string value;     // of that tag; without quotes
+  std::string status{};  // empty: any
+};
+// A page of the runs, newest first; with `last`, only the one that ended last. `token`: of the
+// page; empty for the first.
+std::string SearchBody(absl::string_view experiment_id, const RunFilter& filter,
+                       absl::string_view token, bool last = false);
 
 // Of an answer that is not accepted. The code is empty if the answer is not the server's own: a
 // proxy's, or a page.
@@ -78,7 +86,11 @@ struct ServerRun {
   }
 };
 absl::StatusOr<ServerRun> ParseRun(const HttpResponse& answer);
-absl::StatusOr<std::vector<ServerRun>> ParseRuns(const HttpResponse& answer);
+struct RunPage {
+  std::vector<ServerRun> runs;
+  std::string next;  // token of the next page; empty: there is none
+};
+absl::StatusOr<RunPage> ParseRuns(const HttpResponse& answer);
 
 // RUNNING, FINISHED, FAILED or KILLED.
 absl::string_view StatusOf(model::RunState state);

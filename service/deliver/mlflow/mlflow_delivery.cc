@@ -1,6 +1,7 @@
 #include "service/deliver/mlflow/mlflow_delivery.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "service/base/status_macros.h"
@@ -31,6 +32,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader,
   if (gone_) return OnRunGone(now);
   if (!ended()) {
     if (const Wait wait = SetStatus(StatusOf(run_.state), 0, now)) return *wait;
+    if (const Wait wait = SettleParent(now)) return *wait;
   }
   if (now >= next_description_ || ended() || draining) {
     RETURN_IF_ERROR(ReadDescription(reader));
@@ -44,7 +46,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader,
   if (const Wait wait = SendContent(now)) return *wait;
   SettleItems();
   if (ended()) return End(reader, now);
-  console_done_ = summary_done_ = parent_ended_ = false;
+  console_done_ = summary_done_ = parent_ended_ = settled_at_end_ = false;
   return options_.poll_interval;
 }
 
@@ -53,6 +55,27 @@ absl::StatusOr<HttpResponse> MlflowDelivery::SendRequest(HttpRequest request, bo
   request.insecure_tls = IsInsecure(run_.settings);
   request.max_answer = 64 << 20;
   return Send(std::move(request), /*limited=*/large);
+}
+
+MlflowDelivery::Wait MlflowDelivery::SearchRuns(const RunFilter& filter, absl::string_view what,
+                                                absl::Time now, std::vector<ServerRun>* runs) {
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Post(server(), "runs/search", SearchBody(cursor_.experiment_id, filter, found_.next)));
+  if (Classify(answer) != Outcome::kAccepted) {
+    found_ = {};
+    return NotAccepted(what, answer, now);
+  }
+  absl::StatusOr<RunPage> page = ParseRuns(*answer);
+  if (!page.ok()) {
+    found_ = {};
+    return BlockedByAnswer(page.status(), answer, now);
+  }
+  OnSuccess();
+  std::move(page->runs.begin(), page->runs.end(), std::back_inserter(found_.runs));
+  found_.next = page->next;
+  if (!found_.next.empty()) return absl::ZeroDuration();
+  *runs = std::exchange(found_, {}).runs;
+  return absl::nullopt;
 }
 
 absl::Duration MlflowDelivery::NotAccepted(absl::string_view what,

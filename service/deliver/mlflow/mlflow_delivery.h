@@ -52,24 +52,30 @@ class MlflowDelivery : public TrackerDelivery {
   // Each of these makes at most one exchange. Nullopt: there is nothing to do.
   using Wait = absl::optional<absl::Duration>;
 
-  // Defined in mlflow_start.cc: the experiment, the parent, the run.
+  // Defined in mlflow_start.cc: the experiment and the run.
   absl::StatusOr<absl::Duration> Begin(storage::StoreReader& reader, absl::Time now);
   absl::Duration FindExperiment(absl::Time now);
-  absl::Duration FindParent(absl::Time now);
-  absl::Duration RemoveMadeParent(absl::Time now);
-  absl::Duration ReopenParent(absl::Time now);
   absl::Duration FindRun(absl::Time now);
   absl::Duration ReadGivenRun(absl::Time now);
   absl::Duration CreateRun(absl::Time now);
   absl::Duration GivenRunDeleted(const ServerRun& run, absl::Time now);
   absl::Duration Join(const ServerRun& found, absl::Time now);
   void Created(const ServerRun& run);
-  bool HasParent() const { return run_.settings.strategy != model::LogStrategy::kMain; }
   std::string NameOfRun() const;
   std::string Setting(const char* name) const {
     return run_.settings.Of(destination_.kind(), name);
   }
   Wait SetStatus(absl::string_view status, int64_t end_ms, absl::Time now);
+
+  // Defined in mlflow_parent.cc: the parent of the runs of a job.
+  bool HasParent() const { return run_.settings.strategy != model::LogStrategy::kMain; }
+  bool MakesParent() const { return HasParent() && Setting("run_id").empty(); }
+  absl::Duration FindParent(absl::Time now);
+  absl::Duration RemoveMadeParent(absl::Time now);
+  absl::Duration ReopenParent(absl::Time now);
+  Wait SettleParent(absl::Time now);
+  absl::Duration MoveChildren(absl::Time now);
+  Wait EndParent(absl::Time now);
 
   // Defined in mlflow_description.cc: params and tags.
   absl::Status ReadDescription(storage::StoreReader& reader);
@@ -94,7 +100,6 @@ class MlflowDelivery : public TrackerDelivery {
   // Defined in mlflow_end.cc: what follows the last row.
   absl::StatusOr<absl::Duration> End(storage::StoreReader& reader, absl::Time now);
   absl::StatusOr<Wait> SendSummary(storage::StoreReader& reader, absl::Time now);
-  Wait EndParent(absl::Time now);
 
   // Defined in mlflow_content.cc: files.
   Wait SendContent(absl::Time now);
@@ -104,6 +109,9 @@ class MlflowDelivery : public TrackerDelivery {
 
   // `large`: the server may need long.
   absl::StatusOr<HttpResponse> SendRequest(HttpRequest request, bool large = false);
+  // The runs of the experiment that fit, by one page a call. Nullopt: they are in `runs`.
+  Wait SearchRuns(const RunFilter& filter, absl::string_view what, absl::Time now,
+                  std::vector<ServerRun>* runs);
   // An answer that is neither accepted nor a refusal of the request's content.
   absl::Duration NotAccepted(absl::string_view what, const absl::StatusOr<HttpResponse>& answer,
                              absl::Time now);
@@ -116,6 +124,13 @@ class MlflowDelivery : public TrackerDelivery {
   bool searched_ = false;    // the server has no run of this delivery
   std::string made_parent_;  // made here; another one may have been made at the same time
   bool parent_runs_ = true;  // as the server has it
+  // Another daemon may have made a parent meanwhile. When to look for it.
+  absl::Time settle_parent_at_ = absl::InfiniteFuture();
+  bool settled_ = false;
+  bool settled_at_end_ = false;
+  std::vector<std::string> lost_parents_;  // their children move to the run's parent
+  std::vector<std::string> lost_children_;
+  RunPage found_;  // of the search that is under way
 
   absl::Time next_description_ = absl::InfinitePast();
   std::vector<model::Stream> streams_;
@@ -148,7 +163,12 @@ class MlflowDelivery : public TrackerDelivery {
 
   absl::optional<Summary> summary_;
   bool summary_done_ = false;
-  absl::optional<ServerRun> parent_end_;  // its status and time
+  struct ParentEnd {
+    size_t asked = 0;  // of the statuses that its children may have
+    std::string status = "FINISHED";
+    int64_t end_ms = 0;
+  };
+  ParentEnd parent_end_;
   bool parent_ended_ = false;
   std::deque<model::StoredItem> content_;
   size_t content_entry_ = 0;

@@ -1,5 +1,4 @@
-// The part of MlflowDelivery that follows the last row: summary, console, status, and the parent's
-// end.
+// The part of MlflowDelivery that follows the last row: summary, console, status.
 
 #include <algorithm>
 #include <utility>
@@ -15,10 +14,6 @@ namespace {
 
 constexpr size_t kScanBytes = 4 << 20;
 
-int Severity(absl::string_view status) {
-  return status == "FAILED" ? 2 : status == "KILLED" ? 1 : 0;
-}
-
 }  // namespace
 
 absl::StatusOr<absl::Duration> MlflowDelivery::End(storage::StoreReader& reader, absl::Time now) {
@@ -28,6 +23,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::End(storage::StoreReader& reader,
   ASSIGN_OR_RETURN(const Wait console, SendConsole(reader, now));
   if (console) return *console;
   if (const Wait wait = SetStatus(StatusOf(run_.state), ToMs(run_.ended_us), now)) return *wait;
+  if (const Wait wait = SettleParent(now)) return *wait;
   if (const Wait wait = EndParent(now)) return *wait;
   delivery_.delivered_items = std::max(delivery_.delivered_items, items_);
   delivery_.complete = true;
@@ -86,44 +82,6 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
   summary_.reset();
   summary_done_ = true;
   return absl::nullopt;
-}
-
-// The last child ends the parent. Two that end at the same time do it both, with the same values.
-MlflowDelivery::Wait MlflowDelivery::EndParent(absl::Time now) {
-  if (parent_ended_ || !HasParent() || !Setting("run_id").empty()) return absl::nullopt;
-  if (!parent_end_) {
-    const absl::StatusOr<HttpResponse> answer = SendRequest(Post(
-        server(), "runs/search", SearchBody(cursor_.experiment_id, kParentTag, cursor_.parent_id)));
-    if (Classify(answer) != Outcome::kAccepted) {
-      return NotAccepted("look for the other ranks' runs", answer, now);
-    }
-    const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
-    if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
-    OnSuccess();
-    ServerRun end;
-    end.status = "FINISHED";
-    for (const ServerRun& run : *runs) {
-      if (run.status == "RUNNING") {
-        parent_ended_ = true;  // another one ends it
-        return absl::nullopt;
-      }
-      if (Severity(run.status) > Severity(end.status)) end.status = run.status;
-      end.end_ms = std::max(end.end_ms, run.end_ms);
-    }
-    parent_end_ = std::move(end);
-    return absl::ZeroDuration();
-  }
-  const absl::StatusOr<HttpResponse> answer =
-      SendRequest(Post(server(), "runs/update",
-                       UpdateRunBody(cursor_.parent_id, parent_end_->status, parent_end_->end_ms)));
-  const Outcome outcome = Classify(answer);
-  if (outcome != Outcome::kAccepted && outcome != Outcome::kRefused) {
-    return NotAccepted("end the parent", answer, now);
-  }
-  parent_end_.reset();
-  parent_ended_ = true;
-  OnSuccess();
-  return absl::ZeroDuration();
 }
 
 }  // namespace ranklog::deliver::mlflow

@@ -1,4 +1,4 @@
-// The part of MlflowDelivery that finds or makes the experiment, the parent and the run. A creation
+// The part of MlflowDelivery that finds or makes the experiment and the run. A creation
 // is not idempotent, so each is searched for first, and again after a lost answer.
 
 #include <algorithm>
@@ -15,7 +15,6 @@ namespace {
 
 constexpr char kNotFound[] = "RESOURCE_DOES_NOT_EXIST";
 constexpr char kExists[] = "RESOURCE_ALREADY_EXISTS";
-constexpr size_t kMaxRunName = 250;
 
 std::string Quoted(absl::string_view text) {
   std::string quoted;
@@ -85,65 +84,6 @@ absl::Duration MlflowDelivery::FindExperiment(absl::Time now) {
   return absl::ZeroDuration();
 }
 
-// Of several that daemons made at the same time, all take the same one.
-absl::Duration MlflowDelivery::FindParent(absl::Time now) {
-  const std::string digest = JobDigest(run_, job_id_);
-  if (searched_) {
-    searched_ = false;
-    std::string name = Setting("run_name");
-    if (name.empty()) name = run_.settings.name.empty() ? job_id_ : run_.settings.name;
-    Pairs tags = {{kJobTag, digest},
-                  {"ranklog.run_id", job_id_},
-                  {"ranklog.project", run_.project},
-                  {"mlflow.source.name", run_.settings.program}};
-    const absl::StatusOr<HttpResponse> answer =
-        SendRequest(Post(server(), "runs/create",
-                         CreateRunBody(cursor_.experiment_id, FirstCharacters(name, kMaxRunName),
-                                       "", ToMs(run_.started_us), tags)));
-    if (Classify(answer) != Outcome::kAccepted)
-      return NotAccepted("create the parent", answer, now);
-    const absl::StatusOr<ServerRun> made = ParseRun(*answer);
-    if (!made.ok()) return BlockedByAnswer(made.status(), answer, now);
-    made_parent_ = made->run_id;
-    OnSuccess();
-    return absl::ZeroDuration();
-  }
-  const absl::StatusOr<HttpResponse> answer = SendRequest(
-      Post(server(), "runs/search", SearchBody(cursor_.experiment_id, kJobTag, digest)));
-  if (Classify(answer) != Outcome::kAccepted)
-    return NotAccepted("look for the parent", answer, now);
-  const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
-  if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
-  OnSuccess();
-  for (const ServerRun& run : *runs) {
-    if (cursor_.parent_id.empty() || run.run_id < cursor_.parent_id) {
-      cursor_.parent_id = run.run_id;
-      parent_runs_ = run.status == "RUNNING";
-    }
-  }
-  searched_ = cursor_.parent_id.empty();
-  return absl::ZeroDuration();
-}
-
-absl::Duration MlflowDelivery::RemoveMadeParent(absl::Time now) {
-  const absl::StatusOr<HttpResponse> answer = SendRequest(
-      Post(server(), "runs/delete", absl::StrCat("{\"run_id\":", Quoted(made_parent_), "}")));
-  if (Classify(answer) == Outcome::kLater) return NotAccepted("remove a run", answer, now);
-  made_parent_.clear();
-  return absl::ZeroDuration();
-}
-
-// All its earlier children have ended.
-absl::Duration MlflowDelivery::ReopenParent(absl::Time now) {
-  const absl::StatusOr<HttpResponse> answer =
-      SendRequest(Post(server(), "runs/update", UpdateRunBody(cursor_.parent_id, "RUNNING", 0)));
-  if (Classify(answer) != Outcome::kAccepted)
-    return NotAccepted("continue the parent", answer, now);
-  parent_runs_ = true;
-  OnSuccess();
-  return absl::ZeroDuration();
-}
-
 absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
   const std::string id = Setting("run_id");
   const absl::StatusOr<HttpResponse> answer =
@@ -165,19 +105,17 @@ absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
 }
 
 absl::Duration MlflowDelivery::FindRun(absl::Time now) {
-  const absl::StatusOr<HttpResponse> answer = SendRequest(
-      Post(server(), "runs/search", SearchBody(cursor_.experiment_id, kRunTag, RunDigest(run_))));
-  if (Classify(answer) != Outcome::kAccepted) return NotAccepted("look for the run", answer, now);
-  const absl::StatusOr<std::vector<ServerRun>> runs = ParseRuns(*answer);
-  if (!runs.ok()) return BlockedByAnswer(runs.status(), answer, now);
-  OnSuccess();
-  for (const ServerRun& run : *runs) {
+  std::vector<ServerRun> runs;
+  if (const Wait wait = SearchRuns({kRunTag, RunDigest(run_)}, "look for the run", now, &runs)) {
+    return *wait;
+  }
+  for (const ServerRun& run : runs) {
     if (run.Tag(kDeliveryTag) != DeliveryDigest(run_)) continue;
     Created(run);  // the answer to its creation was lost
     return absl::ZeroDuration();
   }
   const bool resumes = MayContinue(run_, streams_);
-  if (!runs->empty() && resumes) return Join(runs->front(), now);
+  if (!runs.empty() && resumes) return Join(runs.front(), now);
   if (run_.must_be_there) {
     return Blocked(absl::StrCat("resume=must, and the experiment has no run '", run_.run_id, "'",
                                 kToContinue, "start the job with RANKLOG_RESUME=allow"),
