@@ -16,6 +16,7 @@
 #include "service/base/clock.h"
 #include "service/base/environment.h"
 #include "service/base/file_identity.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
@@ -209,9 +210,7 @@ class Sync {
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     std::vector<std::string> local;
     for (const model::Run& run : runs) {
-      RETURN_IF_ERROR(GiveAddress(run));
-      ASSIGN_OR_RETURN(const model::Run addressed, reader_->GetRun(run.id));
-      RETURN_IF_ERROR(AddDestination(addressed));
+      RETURN_IF_ERROR(AddDestination(run));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) local.push_back(run.run_id);
@@ -221,18 +220,18 @@ class Sync {
 
   // A run that was not logged for a destination without a public server has no address of it: it gets
   // the one that a rank would use here.
-  absl::Status GiveAddress(const model::Run& run) {
-    const deliver::Destination* const to = deliver::FindDestination(flags_.to);
-    if (to == nullptr || run.local_only || !to->AddressOf(run.settings).empty()) {
-      return absl::OkStatus();
-    }
-    if (to->IsDirectory()) {
+  std::map<std::string, std::string> SettingsFor(const model::Run& run,
+                                                 const deliver::Destination& to) const {
+    if (!to.AddressOf(run.settings).empty()) return {};
+    const std::string& setting = to.words().url_setting;
+    if (to.IsDirectory()) {
       const std::string dir = EnvironmentVariable("WANDB_DIR");
-      return SetAddress({run}, *to, dir.empty() ? "." : dir);
+      return {{setting,
+               std::filesystem::absolute(dir.empty() ? "." : dir).lexically_normal().string()}};
     }
-    const std::string variable = to->VariableOf(to->words().url_setting);
-    const std::string url = v1::WithoutUser(EnvironmentVariable(variable.c_str()));
-    return url.empty() ? absl::OkStatus() : SetAddress({run}, *to, url);
+    const std::string url = v1::WithoutUser(EnvironmentVariable(to.VariableOf(setting).c_str()));
+    if (url.empty()) return {};
+    return {{setting, to.CheckUrl(url).value_or(url)}};
   }
 
   absl::Status SetAddress(const std::vector<model::Run>& runs, const deliver::Destination& to,
@@ -263,16 +262,43 @@ class Sync {
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
   // delivered by another node.
-  absl::Status AddDestination(const model::Run& run) {
+  absl::Status AddDestination(model::Run run) {
     const std::string& kind = flags_.to;
+    const deliver::Destination* const to = deliver::FindDestination(kind);
     if (kind.empty() || run.local_only) return absl::OkStatus();
+    std::map<std::string, std::string> settings;
+    if (to != nullptr) settings = SettingsFor(run, *to);
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
-    for (const model::Delivery& delivery : deliveries) {
-      if (delivery.kind == kind) return absl::OkStatus();
+    const bool there = std::any_of(deliveries.begin(), deliveries.end(),
+                                   [&](const auto& delivery) { return delivery.kind == kind; });
+    if (there && settings.empty()) return absl::OkStatus();
+    if (!settings.empty() && run.state == model::RunState::kRunning && !choice_.AreNamed()) {
+      std::cerr << "run " << Printable(run.run_id)
+                << " is left out: it is still running, and has no "
+                << "address of " << kind << "\n";
+      return absl::OkStatus();
     }
-    if (pipeline_ == nullptr) return AskDaemonToDeliver(globals_, state_dir_, run, kind, true);
+    for (const auto& [name, value] : settings)
+      run.settings.destination_settings[kind][name] = value;
+    if (pipeline_ == nullptr) {
+      RETURN_IF_ERROR(AskDaemonToDeliver(globals_, state_dir_, run, kind, true, settings));
+      return CheckTaken(run, kind, settings);
+    }
+    if (!settings.empty()) RETURN_IF_ERROR(pipeline_->SetDestination(run.id, kind, settings));
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
+  }
+
+  absl::Status CheckTaken(const model::Run& run, const std::string& kind,
+                          const std::map<std::string, std::string>& settings) const {
+    ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
+    for (const auto& [name, value] : settings) {
+      if (stored.settings.Of(kind, name) == value) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("the daemon has an older version, which does not take ", name, "; run `",
+                       globals_.Command("stop"), "`, then this command again"));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TryAgain(const model::Run& run) {

@@ -83,8 +83,10 @@ grpc::ServerUnaryReactor* ControlService::AddDestination(grpc::CallbackServerCon
                                                          v1::AddDestinationReply*) {
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   about_.add_destination(
-      request->run(), request->kind(),
-      {request->credentials().begin(), request->credentials().end()},
+      {.run = request->run(),
+       .kind = request->kind(),
+       .credentials = {request->credentials().begin(), request->credentials().end()},
+       .settings = {request->settings().begin(), request->settings().end()}},
       [reactor](const absl::Status& status) { reactor->Finish(ingest::ToGrpc(status)); });
   return reactor;
 }

@@ -24,11 +24,16 @@ namespace ranklog::daemon {
 
 class ControlService final : public v1::Control::CallbackService {
  public:
-  // Adds a destination to a run, and calls `done` from any thread.
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  using AddDestinationFn =
-      std::function<void(int64_t run, const std::string& kind,
-                         const std::map<std::string, std::string>& credentials, Done done)>;
+  // As in AddDestinationRequest.
+  struct NewDestination {
+    int64_t run = 0;
+    std::string kind;
+    std::map<std::string, std::string> credentials;
+    std::map<std::string, std::string> settings;
+  };
+  // Adds a destination to a run, and calls `done` from any thread.
+  using AddDestinationFn = std::function<void(NewDestination to, Done done)>;
   // Removes a run, and calls `done` from any thread.
   using RemoveRunFn = std::function<void(int64_t run, storage::Removal removal, Done done)>;
   // See v1::PeerStatus.

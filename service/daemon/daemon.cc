@@ -256,9 +256,8 @@ absl::Status Daemon::StartServer() {
       .metrics_url = metrics_ == nullptr ? "" : metrics_->url(),
       .now = [this] { return StatusNow(); },
       .add_destination =
-          [this](int64_t run, const std::string& kind, const auto& credentials,
-                 ControlService::Done done) {
-            run_commands_->AddDestination(run, kind, credentials, std::move(done));
+          [this](ControlService::NewDestination to, ControlService::Done done) {
+            run_commands_->AddDestination(std::move(to), std::move(done));
           },
       .remove_run =
           [this](int64_t run, storage::Removal removal, ControlService::Done done) {

@@ -15,16 +15,35 @@
 #include "service/storage/store_reader.h"
 
 namespace ranklog::daemon {
+namespace {
 
-void RunCommands::AddDestination(int64_t run, const std::string& kind,
-                                 const std::map<std::string, std::string>& credentials,
-                                 ControlService::Done done) {
-  const absl::Status can = CheckDestination(run, kind, credentials);
+// A job's server does not change here, because a request to it may be under way. Without one, there
+// is none.
+absl::Status SetDestination(const ControlService::NewDestination& to, storage::Store& store) {
+  const deliver::Destination& destination = *deliver::FindDestination(to.kind);
+  const auto url = to.settings.find(destination.words().url_setting);
+  if (url != to.settings.end()) {
+    ASSIGN_OR_RETURN(const model::RunSettings settings, store.SettingsOf(to.run));
+    const std::string address = destination.AddressOf(settings);
+    if (!address.empty() && destination.ServerOf(settings).value_or("") != url->second) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the run goes to ", address, ", which cannot change while a daemon runs"));
+    }
+  }
+  return store.SetDestination(to.run, to.kind, to.settings);
+}
+
+}  // namespace
+
+void RunCommands::AddDestination(ControlService::NewDestination to, ControlService::Done done) {
+  const absl::Status can = CheckDestination(to);
   if (!can.ok()) return done(can);
+  const int64_t run = to.run;
   parts_.store->Submit({.apply =
-                            [run, kind](storage::Store& store) {
-                              RETURN_IF_ERROR(store.AddDelivery(run, kind));
-                              return store.TryAgain(run, kind);
+                            [to = std::move(to)](storage::Store& store) {
+                              if (!to.settings.empty()) RETURN_IF_ERROR(SetDestination(to, store));
+                              RETURN_IF_ERROR(store.AddDelivery(to.run, to.kind));
+                              return store.TryAgain(to.run, to.kind);
                             },
                         .done =
                             [this, run, done = std::move(done)](absl::Status status) mutable {
@@ -58,22 +77,36 @@ void RunCommands::RemoveRun(int64_t id, storage::Removal removal, ControlService
        .urgent = true});
 }
 
-absl::Status RunCommands::CheckDestination(int64_t id, const std::string& kind,
-                                           const std::map<std::string, std::string>& given) const {
-  const deliver::Destination* const destination = deliver::FindDestination(kind);
+absl::Status RunCommands::CheckDestination(ControlService::NewDestination& to) const {
+  const deliver::Destination* const destination = deliver::FindDestination(to.kind);
   if (destination == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "unknown tracker '", kind, "'; use ", absl::StrJoin(deliver::DestinationKinds(), ", ")));
+        "unknown tracker '", to.kind, "'; use ", absl::StrJoin(deliver::DestinationKinds(), ", ")));
   }
+  std::vector<std::string> mistakes;
+  const std::string& url_setting = destination->words().url_setting;
+  std::map<std::string, std::string> settings = destination->SettingsOf(to.settings, &mistakes);
+  if (const auto url = settings.find(url_setting); url != settings.end()) {
+    ASSIGN_OR_RETURN(url->second, destination->CheckUrl(url->second));
+  }
+  // An empty value counts, too: it removes the setting.
+  for (const auto& [name, value] : to.settings) {
+    if (value.empty() && name != url_setting) settings[name] = value;
+  }
+  if (!mistakes.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
+  to.settings = std::move(settings);
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(parts_.state_dir));
-  ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
-  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(id));
+  ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(to.run));
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(to.run));
   model::Session session;
   if (!streams.empty()) session.stream = streams.front().key;
   session.settings = run.settings;
-  ingest::IngestCredentials(parts_.credentials).remember(session, given);
+  for (const auto& [name, value] : to.settings) {
+    session.settings.destination_settings[to.kind][name] = value;
+  }
+  ingest::IngestCredentials(parts_.credentials).remember(session, to.credentials);
   if (ingest::KnowsKey(*parts_.credentials, *destination, session)) return absl::OkStatus();
-  const std::string server = destination->AddressOf(run.settings);
+  const std::string server = destination->AddressOf(session.settings);
   return absl::FailedPreconditionError(absl::StrCat("the daemon has no API key for ", server,
                                                     "; run ", destination->LoginCommand(server)));
 }

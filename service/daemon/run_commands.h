@@ -34,19 +34,17 @@ class RunCommands {
   };
   explicit RunCommands(Parts parts) : parts_(std::move(parts)) {}
 
-  // Adds a destination, or tries again one that is set apart. Stores the given credentials. See
-  // ControlService::AddDestinationFn.
-  void AddDestination(int64_t run, const std::string& kind,
-                      const std::map<std::string, std::string>& credentials,
-                      ControlService::Done done);
+  // Adds a destination, or tries again one that is set apart. Stores the given credentials and
+  // settings. See ControlService::AddDestinationFn.
+  void AddDestination(ControlService::NewDestination to, ControlService::Done done);
 
   // Removes a run that `removal` accepts. See ControlService::RemoveRunFn.
   void RemoveRun(int64_t run, storage::Removal removal, ControlService::Done done);
 
  private:
-  // Stores the given key, and checks that there is a key for the run's tracker.
-  absl::Status CheckDestination(int64_t run, const std::string& kind,
-                                const std::map<std::string, std::string>& given) const;
+  // Checks the given settings. Stores the given key, and checks that there is a key for the run's
+  // tracker.
+  absl::Status CheckDestination(ControlService::NewDestination& to) const;
 
   const Parts parts_;
 };

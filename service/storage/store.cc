@@ -171,42 +171,45 @@ absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
       run, {run, kind, Parameter::Blob(EncodeDocument(model::Json::object()))});
 }
 
-absl::Status Store::SetAddress(int64_t run, const std::string& kind, const std::string& setting,
-                               const std::string& url) {
+absl::StatusOr<model::RunSettings> Store::SettingsOf(int64_t run) {
   RETURN_IF_ERROR(CheckInTransaction());
-  int64_t job = 0;
-  model::RunSettings settings;
-  {
-    Query query = writer_.Select(
-        "SELECT job.id, settings FROM run JOIN job ON job.id = run.job WHERE run.id = ?1", {run});
-    if (!query.Next()) {
-      RETURN_IF_ERROR(query.status());
-      return absl::NotFoundError(absl::StrCat("no run in the store has the id ", run));
-    }
-    job = query.Integer(0);
-    ASSIGN_OR_RETURN(settings, DecodeSettings(query.Bytes(1)));
-  }
-  if (settings.Of(kind, setting) == url) return absl::OkStatus();
+  Query query = writer_.Select(
+      "SELECT settings FROM run JOIN job ON job.id = run.job WHERE run.id = ?1", {run});
+  if (query.Next()) return DecodeSettings(query.Bytes(0));
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no run in the store has the id ", run));
+}
+
+absl::Status Store::SetDestination(int64_t run, const std::string& kind,
+                                   const std::map<std::string, std::string>& settings) {
+  ASSIGN_OR_RETURN(model::RunSettings changed, SettingsOf(run));
+  const bool same = std::all_of(settings.begin(), settings.end(), [&](const auto& setting) {
+    return changed.Of(kind, setting.first) == setting.second;
+  });
+  if (same) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t job,
+                   writer_.SelectInteger("SELECT job FROM run WHERE id = ?1", {run}));
   RETURN_IF_ERROR(CheckNotRunning(job));
   ASSIGN_OR_RETURN(const std::set<std::string> trackers, TrackersOf(job));
   if (trackers.count(kind) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(kind,
                      " has a part of the job's runs already, and their other rows belong to the "
-                     "same server; run `ranklog sync` without --base-url"));
+                     "same place; run `ranklog sync` without --base-url and --set"));
   }
-  settings.destination_settings[kind][setting] = url;
+  for (const auto& [name, value] : settings) changed.destination_settings[kind][name] = value;
   return Write("UPDATE job SET settings = ?2 WHERE id = ?1",
-               {job, Parameter::Blob(EncodeSettings(settings))});
+               {job, Parameter::Blob(EncodeSettings(changed))});
 }
 
 absl::Status Store::CheckNotRunning(int64_t job) {
   Query runs = writer_.Select("SELECT run_id, state FROM run WHERE job = ?1", {job});
   while (runs.Next()) {
     if (runs.Integer(1) != static_cast<int64_t>(model::RunState::kRunning)) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("run ", runs.Text(0),
-                     " is still running, and its ranks give the address; wait for its end"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "run ", runs.Text(0),
+        " is still running, and its ranks give the address and the settings; wait for its "
+        "end"));
   }
   return runs.status();
 }

@@ -194,13 +194,15 @@ class Store {
   // Adds a destination to a run, with nothing delivered yet. Harmless if the run has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
-  // Changes a setting of a destination, the URL of its server, for the run's job, and so for all
-  // runs of the job. The caller ensures that no process delivers one of them. Does nothing if that
-  // is its value.
-  //   kFailedPrecondition  a run of the job is running, so its ranks give the address. Or the
-  //                        tracker has a part of a run, so its other rows belong there, too
-  absl::Status SetAddress(int64_t run, const std::string& kind, const std::string& setting,
-                          const std::string& url);
+  // The settings of the run's job.
+  absl::StatusOr<model::RunSettings> SettingsOf(int64_t run);
+  // Changes settings of a destination for the run's job, and so for all runs of the job. The caller
+  // ensures that no process delivers one of them to another server. Does nothing if those are the
+  // values.
+  //   kFailedPrecondition  a run of the job is running, so its ranks give them. Or the tracker has
+  //                        a part of a run, so its other rows belong there, too
+  absl::Status SetDestination(int64_t run, const std::string& kind,
+                              const std::map<std::string, std::string>& settings);
   // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
   // ended and all its rows and items are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
@@ -263,7 +265,7 @@ class Store {
   absl::Status DirtyAPage();
   void ForgetKnown();
 
-  absl::Status CheckNotRunning(int64_t job);  // for SetAddress()
+  absl::Status CheckNotRunning(int64_t job);  // for SetDestination()
   // The trackers that have a part of one of the job's runs.
   absl::StatusOr<std::set<std::string>> TrackersOf(int64_t job);
   absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);

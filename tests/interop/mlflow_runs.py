@@ -190,16 +190,23 @@ def credentials(server, node):
 
 @scenario
 def old_local_run(server, node):
-    """A run that stayed on the node is sent later."""
-    node.run_rank([*rows(20), {"finish": 0}], RANKLOG_RUN_ID="old", RANKLOG_PROJECT="p4", RANKLOG_DESTINATIONS="local")
+    """Runs that stayed on the node are sent later: by the daemon, and without one. Their ranks had no address of a server."""
+    for run_id in ("beside", "alone", "kept"):
+        node.run_rank([*rows(20), {"finish": 0}], RANKLOG_RUN_ID=run_id, RANKLOG_PROJECT="p4", RANKLOG_DESTINATIONS="local", MLFLOW_TRACKING_URI="")
+    with_address = {"MLFLOW_TRACKING_URI": server.url}
+    node.ranklog("sync", "beside", "--to", "mlflow", **with_address)
     node.stop()
     try:
-        node.ranklog("sync", "old", "--to", "mlflow", MLFLOW_TRACKING_URI=server.url)
-        (run,) = server.runs("p4")
-        equal(len(server.history(run["info"]["run_id"], "loss")), 20, "points")
-        node.ranklog("verify", "old")
+        node.ranklog("sync", "alone", "--to", "mlflow", **with_address)
     finally:
         node.start()
+    runs = {run["info"]["run_name"]: run["info"]["run_id"] for run in server.runs("p4")}
+    equal(sorted(runs), ["alone", "beside"], "runs")
+    for run_id, found in runs.items():
+        equal(len(server.history(found, "loss")), 20, "points")
+        node.ranklog("verify", run_id)
+    node.ranklog("sync", "beside", "--to", "mlflow", **with_address)  # it is there
+    node.ranklog("sync", "kept", "--to", "mlflow", code=1, MLFLOW_TRACKING_URI="")
 
 
 def main():

@@ -318,7 +318,8 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
 }
 
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
-                            const std::map<std::string, std::string>& credentials) {
+                            const std::map<std::string, std::string>& credentials,
+                            const std::map<std::string, std::string>& settings) {
   int64_t pid = 0;
   ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address, &pid));
   const auto stub = v1::Control::NewStub(channel);
@@ -328,6 +329,7 @@ absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::
   request.set_run(run);
   request.set_kind(kind);
   request.mutable_credentials()->insert(credentials.begin(), credentials.end());
+  request.mutable_settings()->insert(settings.begin(), settings.end());
   v1::AddDestinationReply reply;
   const grpc::Status status = stub->AddDestination(&context, request, &reply);
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());

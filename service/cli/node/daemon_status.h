@@ -146,11 +146,13 @@ struct DaemonLog {
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
 
 // Asks a daemon to deliver a run, given by its id in the store, to one more tracker. The
-// credentials are given by variable name. The daemon holds them in memory only.
-//   kFailedPrecondition  the daemon has no key for that tracker
+// credentials are given by variable name. The daemon holds them in memory only. `settings` of the
+// tracker are for the run's job; an older daemon ignores them.
+//   kFailedPrecondition  the daemon has no key for that tracker, or the settings cannot change
 //   kUnimplemented       the daemon has an older version
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
-                            const std::map<std::string, std::string>& credentials);
+                            const std::map<std::string, std::string>& credentials,
+                            const std::map<std::string, std::string>& settings);
 
 // Asks a daemon to remove a run, given by its id in the store.
 //   kFailedPrecondition  `removal` does not permit it: the run is running, or a tracker lacks rows

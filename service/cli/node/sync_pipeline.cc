@@ -46,7 +46,8 @@ absl::StatusOr<deliver::Credential> FindKey(const deliver::CredentialStore& cred
 }
 
 absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state_dir,
-                                const model::Run& run, const std::string& kind, bool with_key) {
+                                const model::Run& run, const std::string& kind, bool with_key,
+                                const std::map<std::string, std::string>& settings) {
   ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir, globals.address));
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
@@ -57,7 +58,7 @@ absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state
   if (deliver::CurlTransport::Options::FromEnvironment().allow_plain_http) {
     credentials["RANKLOG_ALLOW_HTTP"] = "1";
   }
-  const absl::Status added = AddDestination(daemon, run.id, kind, credentials);
+  const absl::Status added = AddDestination(daemon, run.id, kind, credentials, settings);
   if (absl::IsFailedPrecondition(added) && !key.ok()) return key.status();
   return added;
 }
@@ -102,6 +103,11 @@ absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) 
   });
 }
 
+absl::Status SyncPipeline::SetDestination(int64_t run, const std::string& kind,
+                                          const std::map<std::string, std::string>& settings) {
+  return WriteNow([&](storage::Store& store) { return store.SetDestination(run, kind, settings); });
+}
+
 absl::Status SyncPipeline::SetAddress(const std::vector<model::Run>& runs,
                                       const deliver::Destination& destination,
                                       const std::string& url) {
@@ -109,8 +115,8 @@ absl::Status SyncPipeline::SetAddress(const std::vector<model::Run>& runs,
   return WriteNow([&](storage::Store& store) {
     for (const model::Run& run : runs) {
       if (destination.ServerOf(run.settings).value_or("") == checked) continue;
-      const absl::Status set =
-          store.SetAddress(run.id, destination.kind(), destination.words().url_setting, checked);
+      const absl::Status set = store.SetDestination(run.id, destination.kind(),
+                                                    {{destination.words().url_setting, checked}});
       if (set.ok()) continue;
       return absl::Status(
           set.code(),

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -29,10 +30,12 @@ absl::StatusOr<deliver::Credential> FindKey(const deliver::CredentialStore& cred
                                             const std::string& kind);
 
 // Asks the daemon to deliver a run to a tracker now, with the RANKLOG_ALLOW_HTTP of this process.
-// `with_key`: also with its key, which replaces that of the job.
+// `with_key`: also with its key, which replaces that of the job. `settings` of the tracker are for
+// the run's job, and the run has them already.
 //   kUnavailable  no daemon answers
 absl::Status AskDaemonToDeliver(const Globals& globals, const std::string& state_dir,
-                                const model::Run& run, const std::string& kind, bool with_key);
+                                const model::Run& run, const std::string& kind, bool with_key,
+                                const std::map<std::string, std::string>& settings = {});
 
 // Sends the log output of the loops to stderr, errors only. Call it before any loop runs.
 void LogToStderr();
@@ -56,9 +59,13 @@ class SyncPipeline {
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // Changes the URL of the runs' server at this destination to a valid one; see
-  // Store::SetAddress(). Another spelling of its URL changes nothing. If one run is refused, no
-  // run's URL changes. Call it before Start().
+  // Changes settings of a destination for a run; see Store::SetDestination(). Call it before
+  // Start().
+  absl::Status SetDestination(int64_t run, const std::string& kind,
+                              const std::map<std::string, std::string>& settings);
+
+  // Changes the URL of the runs' server at this destination to a valid one. Another spelling of its
+  // URL changes nothing. If one run is refused, no run's URL changes. Errors as above.
   absl::Status SetAddress(const std::vector<model::Run>& runs,
                           const deliver::Destination& destination, const std::string& url);
 

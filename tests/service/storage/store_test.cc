@@ -195,7 +195,7 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
     return StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(why));
   };
   Do([&] {
-    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://a"),
+    EXPECT_THAT(store_->SetDestination(run, "wandb", {{"base_url", "https://a"}}),
                 refused("still running"));
   });
   Do([&] {
@@ -203,8 +203,8 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 5000));
     EXPECT_OK(store_->AddDelivery(run, "wandb"));
     EXPECT_OK(store_->AddDelivery(run, "local"));
-    EXPECT_OK(store_->SetAddress(run, "wandb", "base_url", "https://a"));
-    EXPECT_THAT(store_->SetAddress(9, "wandb", "base_url", "https://a"),
+    EXPECT_OK(store_->SetDestination(run, "wandb", {{"base_url", "https://a"}}));
+    EXPECT_THAT(store_->SetDestination(9, "wandb", {{"base_url", "https://a"}}),
                 StatusIs(absl::StatusCode::kNotFound));
   });
   EXPECT_EQ(address(), "https://a");
@@ -214,11 +214,12 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
   created.cursor = {{"storage_id", "s1"}};  // the tracker has the run, but no row yet
   Do([&] {
     EXPECT_OK(store_->PutDelivery(created));
-    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://b"),
+    EXPECT_THAT(store_->SetDestination(run, "wandb", {{"base_url", "https://b"}}),
                 refused("wandb has a part"));
-    EXPECT_THAT(store_->SetAddress(run, "wandb", "base_url", "https://b"),
+    EXPECT_THAT(store_->SetDestination(run, "wandb", {{"base_url", "https://b"}}),
                 refused("without --base-url"));
-    EXPECT_OK(store_->SetAddress(run, "wandb", "base_url", "https://a")) << "that is its address";
+    EXPECT_OK(store_->SetDestination(run, "wandb", {{"base_url", "https://a"}}))
+        << "that is its address";
   });
   EXPECT_EQ(address(), "https://a");
   EXPECT_EQ(reader_->GetRun(run)->settings.group, "group") << "the other settings stay";
