@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/base_url.h"
@@ -40,6 +41,7 @@ namespace {
 constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 // If nothing changes for this long, a run that expects ranks has all its rows for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
+constexpr absl::Duration kEndSoon = absl::Seconds(10);
 // Wait before a silent daemon is asked once more, because a busy one may be slow. Longer than the
 // time for which AskDaemon() remembers the silence.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
@@ -75,6 +77,7 @@ Examples:
   ranklog sync latest --wait                     as the last command of a job
   ranklog sync gpt:abc123 --timeout 10m
   ranklog sync gpt:abc123 --base-url https://wandb.example.com
+  ranklog sync gpt:abc123 --set MLFLOW_EXPERIMENT_ID=7
   ranklog sync gpt:abc123 --to offline           into ./wandb, for `wandb sync`
   ranklog sync wandb/offline-run-20260102_030405-abc123
   ranklog sync --all --exclude '*-debug*' --dry-run
@@ -85,6 +88,7 @@ struct SyncFlags {
   SyncChoice::Flags choice;
   std::string to;
   std::string base_url;
+  std::vector<std::string> set;  // VARIABLE=VALUE
   bool wait = false;
   std::string timeout = "2m";
   LogSyncFlags logs;
@@ -219,10 +223,24 @@ class Sync {
   }
 
   // A run that was not logged for a destination without a public server has no address of it: it gets
-  // the one that a rank would use here.
+  // the one that a rank would use here; a run that is named alone, also the other settings.
   std::map<std::string, std::string> SettingsFor(const model::Run& run,
                                                  const deliver::Destination& to) const {
     if (!to.AddressOf(run.settings).empty()) return {};
+    std::map<std::string, std::string> settings = AddressFor(to);
+    if (settings.empty() || flags_.choice.runs.size() != 1) return settings;
+    std::map<std::string, std::string> given;
+    for (const std::string& name : to.words().other_settings) {
+      const std::string variable = to.VariableOf(name);
+      given.emplace(variable, EnvironmentVariable(variable.c_str()));
+    }
+    std::vector<std::string> mistakes;
+    settings.merge(to.SettingsOf(given, &mistakes));
+    for (const std::string& mistake : mistakes) std::cerr << "ranklog: " << mistake << "\n";
+    return settings;
+  }
+
+  static std::map<std::string, std::string> AddressFor(const deliver::Destination& to) {
     const std::string& setting = to.words().url_setting;
     if (to.IsDirectory()) {
       const std::string dir = EnvironmentVariable("WANDB_DIR");
@@ -263,21 +281,27 @@ class Sync {
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
   // delivered by another node.
   absl::Status AddDestination(model::Run run) {
-    const std::string& kind = flags_.to;
+    if (!flags_.set.empty() && set_.kind.empty()) RETURN_IF_ERROR(ReadSet());
+    const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
     const deliver::Destination* const to = deliver::FindDestination(kind);
     if (kind.empty() || run.local_only) return absl::OkStatus();
-    std::map<std::string, std::string> settings;
-    if (to != nullptr) settings = SettingsFor(run, *to);
+    std::map<std::string, std::string> settings = set_.settings;
+    if (to != nullptr) settings.merge(SettingsFor(run, *to));
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     const bool there = std::any_of(deliveries.begin(), deliveries.end(),
                                    [&](const auto& delivery) { return delivery.kind == kind; });
     if (there && settings.empty()) return absl::OkStatus();
+    if (!there && flags_.to.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run ", Printable(run.run_id), " does not go to ", kind, "; add --to ", kind));
+    }
     if (!settings.empty() && run.state == model::RunState::kRunning && !choice_.AreNamed()) {
       std::cerr << "run " << Printable(run.run_id)
                 << " is left out: it is still running, and has no "
                 << "address of " << kind << "\n";
       return absl::OkStatus();
     }
+    if (!settings.empty()) RETURN_IF_ERROR(AwaitEnd(run));
     for (const auto& [name, value] : settings)
       run.settings.destination_settings[kind][name] = value;
     if (pipeline_ == nullptr) {
@@ -287,6 +311,52 @@ class Sync {
     if (!settings.empty()) RETURN_IF_ERROR(pipeline_->SetDestination(run.id, kind, settings));
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
+  }
+
+  // Settings of a running run cannot change. The daemon ends one a moment after its last rank.
+  absl::Status AwaitEnd(const model::Run& run) const {
+    for (const absl::Time until = SteadyNow() + kEndSoon; SteadyNow() < until;) {
+      ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
+      ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader_, stored));
+      ASSIGN_OR_RETURN(const bool ends, AnyEndsSoon({report}));
+      if (!ends) break;
+      absl::SleepFor(kSyncPoll);
+    }
+    return absl::OkStatus();
+  }
+
+  // The settings of --set, which are those of one destination.
+  absl::Status ReadSet() {
+    for (const std::string& word : flags_.set) {
+      const std::pair<std::string, std::string> given =
+          absl::StrSplit(word, absl::MaxSplits('=', 1));
+      const auto& [variable, value] = given;
+      const deliver::Destination* found = nullptr;
+      std::string setting;
+      for (const auto& to : deliver::AllDestinations()) {
+        for (const std::string& name : to->words().other_settings) {
+          if (to->VariableOf(name) != variable) continue;
+          found = to.get();
+          setting = name;
+        }
+      }
+      if (found == nullptr) {
+        return WrongUsage(absl::StrCat("--set: ", Printable(variable),
+                                       " is not a variable with a setting of a tracker, such as "
+                                       "MLFLOW_EXPERIMENT_NAME; for its URL, use --base-url"));
+      }
+      const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
+      if (!kind.empty() && found->kind() != kind) {
+        return WrongUsage(absl::StrCat("--set: ", variable, " is not a variable of ", kind));
+      }
+      if (const absl::Status usable = found->CheckSetting(setting, value);
+          !usable.ok() && !value.empty()) {
+        return WrongUsage(absl::StrCat("--set: ", variable, ": ", usable.message()));
+      }
+      set_.kind = found->kind();
+      set_.settings[setting] = value;
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckTaken(const model::Run& run, const std::string& kind,
@@ -372,7 +442,7 @@ class Sync {
 
   // Whether the daemon will soon end one of the runs: its ranks have ended, and the daemon only
   // waits for others that may still attach.
-  absl::StatusOr<bool> AnyEndsSoon(const std::vector<query::RunReport>& reports) {
+  absl::StatusOr<bool> AnyEndsSoon(const std::vector<query::RunReport>& reports) const {
     if (storage::StateLock::Holder(state_dir_) == 0 || lock_ != nullptr) return false;
     for (const query::RunReport& report : reports) {
       if (report.run.state != model::RunState::kRunning) continue;
@@ -458,6 +528,10 @@ class Sync {
   std::unique_ptr<storage::StateLock> lock_;     // null: a daemon holds the store and delivers
   std::unique_ptr<SyncPipeline> pipeline_;       // set only with `lock_`
   std::map<int64_t, absl::Status> without_key_;  // runs, with the error that names the server
+  struct {
+    std::string kind;
+    std::map<std::string, std::string> settings;
+  } set_;                  // of --set
   bool gave_way_ = false;  // the store was passed to a daemon that started later
   std::set<std::tuple<int64_t, std::string, bool>> handed_over_;  // requests to the daemon
 };
@@ -480,6 +554,7 @@ absl::Status RunLogsSync(const Globals& globals, const SyncFlags& flags) {
   }
   if (!flags.choice.project.empty()) return WrongUsage("--project is for runs; use --as-project");
   if (flags.wait) return WrongUsage("--wait is for runs; use --live");
+  if (!flags.set.empty()) return WrongUsage("--set is for runs");
   logs.paths = flags.choice.runs;
   logs.to = flags.to;
   logs.base_url = flags.base_url;
@@ -498,6 +573,7 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
   if (!flags.base_url.empty() && flags.choice.runs.empty()) {
     return WrongUsage("--base-url needs RUN");
   }
+  if (!flags.set.empty() && flags.choice.runs.empty()) return WrongUsage("--set needs RUN");
   if (!flags.choice.slurm_job.empty() && !flags.wait) return WrongUsage("--slurm-job needs --wait");
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   return Sync(globals, state_dir, flags).Run();
@@ -518,6 +594,11 @@ void AddSync(Program& program) {
       "correct the address of the server of RUN, or the directory of offline runs, if nothing of "
       "its job is delivered yet",
       {.type = "URL"});
+  options.Add(
+      "--set", &flags.set,
+      "change a setting of RUN's tracker, such as MLFLOW_EXPERIMENT_ID, under the same condition; "
+      "an empty value removes it; may be repeated",
+      {.type = "VARIABLE=VALUE"});
   options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.choice.slurm_job,
               "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});

@@ -131,6 +131,37 @@ def given_run(server, node):
 
 
 @scenario
+def wrong_settings(server, node):
+    """An experiment or a run that the server does not have: the run waits and `status` tells what to do; `sync --set` corrects it."""
+    other = server.ask("experiments/create", {"name": "other"})["experiment_id"]
+    gone = server.ask("experiments/create", {"name": "gone"})["experiment_id"]
+    server.ask("experiments/delete", {"experiment_id": gone})
+    wrong = {
+        "no-experiment": ({"MLFLOW_EXPERIMENT_ID": "987654"}, "no experiment '987654'", f"MLFLOW_EXPERIMENT_ID={other}"),
+        "no-number": ({"MLFLOW_EXPERIMENT_ID": "nonsense"}, "no experiment 'nonsense'", "MLFLOW_EXPERIMENT_ID="),
+        "deleted": ({"MLFLOW_EXPERIMENT_NAME": "gone"}, "experiment gone is deleted", "MLFLOW_EXPERIMENT_NAME=new"),
+        "no-run": ({"MLFLOW_RUN_ID": "f" * 32}, f"no run '{'f' * 32}'", "MLFLOW_RUN_ID="),
+    }
+    for run_id, (settings, _, _) in wrong.items():
+        node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID=run_id, RANKLOG_PROJECT="p9", **settings)
+    for run_id, (_, message, correct) in wrong.items():
+        error = mlflow_site.wait_for(lambda name=run_id: (node.destination(name) or {}).get("last_error"), "the error")
+        assert message in error and f"ranklog sync RUN --set {correct.split('=')[0]}=" in error, error
+        assert message in node.ranklog("status"), node.ranklog("status")
+        node.ranklog("sync", run_id, "--set", correct)
+        node.ranklog("verify", run_id)
+        node.ranklog("sync", run_id, "--set", "MLFLOW_EXPERIMENT_ID=0", code=1)  # it has its place
+    equal(sorted(run["info"]["run_name"] for run in server.runs("p9")), ["no-number", "no-run"], "runs of the project")
+    equal([run["info"]["run_name"] for run in server.runs("other")], ["no-experiment"], "runs of the other experiment")
+    equal([run["info"]["run_name"] for run in server.runs("new")], ["deleted"], "runs of the new experiment")
+    node.ranklog("sync", "no-run", "--set", "MLFLOW_NONSENSE=1", code=2)
+    # A run that is named alone gets the other settings, too.
+    node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="plain", RANKLOG_PROJECT="p9", RANKLOG_DESTINATIONS="local", MLFLOW_TRACKING_URI="")
+    node.ranklog("sync", "plain", "--to", "mlflow", MLFLOW_TRACKING_URI=server.url, MLFLOW_EXPERIMENT_NAME="chosen")
+    equal([run["info"]["run_name"] for run in server.runs("chosen")], ["plain"], "runs of the chosen experiment")
+
+
+@scenario
 def files(server, node):
     """Artifacts, files, the console, and system metrics."""
     calls = [{"files": {"model.txt": "weights", "deep/er.txt": "more"}, "artifact": {"name": "gpt", "type": "model", "aliases": ["best"]}}]

@@ -58,7 +58,7 @@ class MlflowDelivery : public TrackerDelivery {
   absl::Duration FindRun(absl::Time now);
   absl::Duration ReadGivenRun(absl::Time now);
   absl::Duration CreateRun(absl::Time now);
-  absl::Duration GivenRunDeleted(const ServerRun& run, absl::Time now);
+  absl::Duration FoundRunDeleted(const ServerRun& run, absl::Time now);
   absl::Duration Join(const ServerRun& found, absl::Time now);
   void Created(const ServerRun& run);
   std::string NameOfRun() const;

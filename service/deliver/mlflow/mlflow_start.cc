@@ -15,6 +15,17 @@ namespace {
 
 constexpr char kNotFound[] = "RESOURCE_DOES_NOT_EXIST";
 constexpr char kExists[] = "RESOURCE_ALREADY_EXISTS";
+constexpr char kAnotherRun[] = "MLFLOW_RUN_ID=ID (no ID: a new run)";
+
+// What a person does about a setting that names nothing at the server.
+std::string Correct(const char* variable, const char* other_way) {
+  return absl::StrCat(kToContinue, other_way,
+                      "when the run has ended, run: ranklog sync RUN --set ", variable);
+}
+
+bool IsRefusal(const absl::StatusOr<HttpResponse>& answer) {
+  return IsError(answer, kNotFound) || IsError(answer, "INVALID_PARAMETER_VALUE");
+}
 
 std::string Quoted(absl::string_view text) {
   std::string quoted;
@@ -68,6 +79,12 @@ absl::Duration MlflowDelivery::FindExperiment(absl::Time now) {
       searched_ = true;
       return absl::ZeroDuration();
     }
+    if (!id.empty() && IsRefusal(answer)) {
+      return Blocked(
+          absl::StrCat("the server has no experiment '", id, "', which MLFLOW_EXPERIMENT_ID names",
+                       Correct("MLFLOW_EXPERIMENT_ID=ID", "")),
+          now);
+    }
   }
   if (Classify(answer) != Outcome::kAccepted) {
     return NotAccepted("find or create the experiment", answer, now);
@@ -75,9 +92,11 @@ absl::Duration MlflowDelivery::FindExperiment(absl::Time now) {
   const absl::StatusOr<Experiment> experiment = ParseExperiment(*answer);
   if (!experiment.ok()) return BlockedByAnswer(experiment.status(), answer, now);
   if (experiment->deleted) {
-    return Blocked(absl::StrCat("experiment ", id.empty() ? name : id, " is deleted", kToContinue,
-                                "restore it, or set MLFLOW_EXPERIMENT_NAME to another one"),
-                   now);
+    return Blocked(
+        absl::StrCat("experiment ", id.empty() ? name : id, " is deleted",
+                     Correct(id.empty() ? "MLFLOW_EXPERIMENT_NAME=NAME" : "MLFLOW_EXPERIMENT_ID=ID",
+                             "restore it, or ")),
+        now);
   }
   cursor_.experiment_id = experiment->id;
   OnSuccess();
@@ -88,9 +107,9 @@ absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
   const std::string id = Setting("run_id");
   const absl::StatusOr<HttpResponse> answer =
       SendRequest(Get(server(), absl::StrCat("runs/get?run_id=", PercentEncode(id))));
-  if (IsError(answer, kNotFound)) {
+  if (IsRefusal(answer)) {
     return Blocked(absl::StrCat("the server has no run '", id, "', which MLFLOW_RUN_ID names",
-                                kToContinue, "create that run"),
+                                Correct(kAnotherRun, "")),
                    now);
   }
   if (Classify(answer) != Outcome::kAccepted) return NotAccepted("read the run", answer, now);
@@ -98,7 +117,7 @@ absl::Duration MlflowDelivery::ReadGivenRun(absl::Time now) {
   if (!found.ok()) return BlockedByAnswer(found.status(), answer, now);
   OnSuccess();
   if (!HasParent()) return Join(*found, now);
-  if (found->deleted) return GivenRunDeleted(*found, now);
+  if (found->deleted) return FoundRunDeleted(*found, now);
   cursor_.parent_id = found->run_id;
   cursor_.experiment_id = found->experiment_id;
   return absl::ZeroDuration();
@@ -125,18 +144,15 @@ absl::Duration MlflowDelivery::FindRun(absl::Time now) {
   return absl::ZeroDuration();
 }
 
-absl::Duration MlflowDelivery::GivenRunDeleted(const ServerRun& run, absl::Time now) {
-  return Blocked(
-      absl::StrCat("run ", run.run_id, " is deleted", kToContinue, "restore it at the server"),
-      now);
+absl::Duration MlflowDelivery::FoundRunDeleted(const ServerRun& run, absl::Time now) {
+  const bool is_given = !Setting("run_id").empty();
+  const std::string advice = is_given ? Correct(kAnotherRun, "restore it at the server, or ")
+                                      : absl::StrCat(kToContinue, "restore it at the server");
+  return Blocked(absl::StrCat("run ", run.run_id, " is deleted", advice), now);
 }
 
 absl::Duration MlflowDelivery::Join(const ServerRun& found, absl::Time now) {
-  if (found.deleted) {
-    return Blocked(
-        absl::StrCat("run ", found.run_id, " is deleted", kToContinue, "restore it at the server"),
-        now);
-  }
+  if (found.deleted) return FoundRunDeleted(found, now);
   cursor_.joined = true;
   // Steps of a run that only other programs wrote are not those of our rows.
   const std::string digest = RunDigest(run_);
