@@ -28,8 +28,8 @@ bool MayBeSecret(std::string name) {
 
 // The server, or a place at it.
 bool NamesPlace(absl::string_view variable) {
-  constexpr const char* kEnds[] = {"_URL",      "_URI",   "_HOST", "_PORT", "_NAME",
-                                   "_DATABASE", "_TABLE", "_FROM", "_ID",   "_TLS"};
+  constexpr const char* kEnds[] = {"_URL",   "_URI",  "_HOST", "_PORT", "_NAME",     "_DATABASE",
+                                   "_TABLE", "_FROM", "_ID",   "_TLS",  "_CERT_PATH"};
   return std::any_of(std::begin(kEnds), std::end(kEnds),
                      [&](const char* end) { return absl::EndsWith(variable, end); });
 }

@@ -94,6 +94,7 @@ absl::Status ErrorOf(CURLcode code, const std::string& message) {
       return absl::DeadlineExceededError(message);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_ISSUER_ERROR:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
@@ -241,7 +242,9 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
   const bool allow_http =
       request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;
-  if (url->scheme != "https" && !url->loopback() && !allow_http) {
+  const bool has_key = !request.basic_user.empty() || !request.bearer.empty();
+  const bool may_be_read = allow_http || (request.plain_http_without_key && !has_key);
+  if (url->scheme != "https" && !url->loopback() && !may_be_read) {
     return absl::FailedPreconditionError(absl::StrCat(
         "request to ", url->netloc,
         ": http:// is refused, except to this machine; use https://, or set RANKLOG_ALLOW_HTTP=1"));
@@ -305,10 +308,11 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
   if (url->scheme == "https") {
+    const std::string& ca_file = options_.ca_file.empty() ? request.ca_file : options_.ca_file;
     const absl::StatusOr<Certificates> trusted =
-        options_.ca_file.empty() ? FindCertificates(request.variables.value_or(Variables()),
-                                                    OwnCertificateVariables(), SystemBundles())
-                                 : Certificates{options_.ca_file, ""};
+        ca_file.empty() ? FindCertificates(request.variables.value_or(Variables()),
+                                           OwnCertificateVariables(), SystemBundles())
+                        : Certificates{ca_file, ""};
     if (!trusted.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("request to ", WithoutQuery(request.url), ": ", trusted.status().message()));
@@ -318,6 +322,9 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     }
     for (const CURLoption option : {CURLOPT_CAPATH, CURLOPT_PROXY_CAPATH}) {
       if (!trusted->directory.empty()) curl_easy_setopt(easy, option, trusted->directory.c_str());
+    }
+    if (!request.client_certificate.empty()) {
+      curl_easy_setopt(easy, CURLOPT_SSLCERT, request.client_certificate.c_str());
     }
   }
   // An empty string counts too, and overrides our own variable.

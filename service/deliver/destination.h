@@ -89,6 +89,8 @@ class Destination {
   }
   // The mistake of such a URL.
   std::string UserInUrl() const;
+  // What the user of a run that goes there must know at its start; empty: nothing.
+  virtual std::string WarningOf(const model::RunSettings& /*settings*/) const { return ""; }
   // The URL of the run's server as it was given, or the public one. May be empty.
   std::string AddressOf(const model::RunSettings& settings) const;
   // The same, checked; see CheckUrl().

@@ -44,6 +44,12 @@ struct HttpRequest {
   // RANKLOG_ALLOW_HTTP. nullopt: the daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
   bool insecure_tls = false;  // accept any certificate of the server
+  // Files in PEM: the certificates by which the server is verified, instead of all others; our own,
+  // with its key. Empty: none.
+  std::string ca_file{};
+  std::string client_certificate{};
+  // Without a credential, the request may go to other machines by http://, too.
+  bool plain_http_without_key = false;
   // A repetition would do it twice. By itself, libcurl sends a request again if a connection that it
   // used before breaks before the answer, so this one gets a new connection.
   bool once = false;

@@ -9,12 +9,20 @@
 #include "service/aggregate/start.h"
 #include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/destination.h"
 
 namespace ranklog::ingest {
 
 void ResolveDestinations(const Credentials& credentials, model::Session* session) {
-  if (!session->settings.destinations.empty()) return;
-  session->settings.destinations = {credentials.usual_destination(*session)};
+  if (session->settings.destinations.empty()) {
+    session->settings.destinations = {credentials.usual_destination(*session)};
+  }
+  for (const std::string& kind : session->settings.destinations) {
+    const deliver::Destination* const destination = deliver::FindDestination(kind);
+    if (destination == nullptr) continue;  // local
+    std::string warning = destination->WarningOf(session->settings);
+    if (!warning.empty()) session->mistakes.push_back(std::move(warning));
+  }
 }
 
 absl::StatusOr<model::JobChoice> Attacher::Choose(const model::Session& session,

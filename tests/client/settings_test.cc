@@ -224,6 +224,7 @@ TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
                                                         {"WANDB_USERNAME", "me"},
                                                         {"WANDB_PROJECT", "read elsewhere"},
                                                         {"PIGEON_COOP_URL", "north"},
+                                                        {"PIGEON_CERT_PATH", "/ca.pem"},
                                                         {"WANDB_X_EXTRA_HTTP_HEADERS", "secret"},
                                                         {"PIGEON_TOKEN", "t"}};
   const std::map<std::string, std::string> wandb = {{"WANDB_BASE_URL", "localhost:8080"}};
@@ -237,7 +238,8 @@ TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
   std::map<std::string, std::string> with_list = variables;
   with_list["RANKLOG_DESTINATIONS"] = "pigeon";
   settings = From(with_list);
-  const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP_URL", "north"}};
+  const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP_URL", "north"},
+                                                     {"PIGEON_CERT_PATH", "/ca.pem"}};
   EXPECT_THAT(settings.destination_settings,
               ElementsAre(Pair("pigeon", pigeon), Pair("wandb", wandb)));
   EXPECT_EQ(settings.credentials.at("PIGEON_TOKEN"), "t");

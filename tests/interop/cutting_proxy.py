@@ -8,9 +8,9 @@ import threading
 
 
 class CuttingProxy:
-    """`before`, `after`: the share of the requests that are cut without, or after, an answer of the server."""
+    """`before`, `after`: the share of the requests that are cut without, or after, an answer of the server. `tls`: for https."""
 
-    def __init__(self, port, before=0.0, after=0.0, seed=1, delay=0.0):
+    def __init__(self, port, before=0.0, after=0.0, seed=1, delay=0.0, tls=None):
         self.port, self.before, self.after, self.delay = port, before, after, delay
         self.random, self.lock = random.Random(seed), threading.Lock()
         self.counts = {"passed": 0, "before": 0, "after": 0}
@@ -62,7 +62,9 @@ class CuttingProxy:
                 pass  # a connection that was cut
 
         self.listener = Listener(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.listener.server_address[1]}"
+        if tls is not None:
+            self.listener.socket = tls.wrap_socket(self.listener.socket, server_side=True)
+        self.url = f"http{'' if tls is None else 's'}://127.0.0.1:{self.listener.server_address[1]}"
         threading.Thread(target=self.listener.serve_forever, daemon=True).start()
 
     def count(self, what):

@@ -7,9 +7,12 @@ import base64
 import contextlib
 import pathlib
 import signal
+import ssl
+import subprocess
 import sys
 import tempfile
 
+import cutting_proxy
 import mlflow_site
 
 SCENARIOS = {}
@@ -217,6 +220,77 @@ def credentials(server, node):
         node.await_delivery("waits")
         equal(len(strict.runs("p6")), 2, "runs")
         node.ranklog("verify", "waits")
+
+
+def certificate(home, name):
+    """A file with a certificate that it signs itself, and its key."""
+    file = home / f"{name}.pem"
+    args = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    parts = [home / f"{name}.{part}" for part in ("key", "crt")]
+    subprocess.run([*args, "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", parts[0], "-out", parts[1]], check=True, stderr=subprocess.DEVNULL)
+    file.write_bytes(b"".join(part.read_bytes() for part in parts))
+    return file, parts[1]
+
+
+@scenario
+def encrypted(server, node):
+    """A server with a certificate of its own, which wants one of ours."""
+    (own, public), (client, known) = (certificate(server.home, name) for name in ("server", "client"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(own)
+    tls.load_verify_locations(known)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    proxy = cutting_proxy.CuttingProxy(server.port, tls=tls)
+    there = {"MLFLOW_TRACKING_URI": proxy.url, "RANKLOG_PROJECT": "p10"}
+    trusts = {"MLFLOW_TRACKING_SERVER_CERT_PATH": str(public)}
+    proves = {"MLFLOW_TRACKING_CLIENT_CERT_PATH": str(client)}
+    settings = {"unknown": proves, "unproven": trusts, "trusted": trusts | proves, "unchecked": proves | {"MLFLOW_TRACKING_INSECURE_TLS": "true"}}
+    for run_id, variables in settings.items():
+        node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID=run_id, **there, **variables)
+    for run_id in ("trusted", "unchecked"):
+        node.await_delivery(run_id)
+        node.ranklog("verify", run_id)
+    for run_id, why in {"unknown": "certificate", "unproven": "alert"}.items():
+        error = mlflow_site.wait_for(lambda name=run_id: (node.destination(name) or {}).get("last_error"), "the refusal")
+        assert why in error, error
+    assert "tracker" in node.ranklog("doctor", **there, **trusts, **proves, code=None)
+    equal(len(server.runs("p10")), 2, "runs")
+    proxy.close()
+
+
+@scenario
+def plain_http(server, node):
+    """Plain HTTP to another machine, of which 0.0.0.0 has the role: with a warning, but not with a password."""
+    there = {"MLFLOW_TRACKING_URI": f"http://0.0.0.0:{server.port}", "RANKLOG_PROJECT": "p11"}
+    rank = node.rank([*rows(3), {"finish": 0}], stderr=subprocess.PIPE, RANKLOG_RUN_ID="plain-http", RANKLOG_QUIET="0", **there)
+    told = rank.communicate(timeout=mlflow_site.TIMEOUT)[1].decode()
+    equal(told.count("is not encrypted"), 1, "warnings")
+    node.await_delivery("plain-http")
+    node.ranklog("verify", "plain-http")
+    password = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "secret"}
+    node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="with-password", **there, **password)
+    error = mlflow_site.wait_for(lambda: (node.destination("with-password") or {}).get("last_error"), "the refusal")
+    assert "http:// is refused" in error and "RANKLOG_ALLOW_HTTP=1" in error, error
+    node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="allowed", RANKLOG_ALLOW_HTTP="1", **there, **password)
+    node.await_delivery("allowed")
+
+
+@scenario
+def odd_names(server, node):
+    """Empty names, and values that are too long."""
+    config = {"": 1, "a": {"": 2}, "long": "x" * 6001}
+    calls = [{"config": config}, {"log": {"_x_": 1}, "step": 0}, {"summary": {"text": "y" * 8001, "": "empty"}}, {"finish": 0}]
+    node.run_rank(calls, RANKLOG_RUN_ID="odd", RANKLOG_PROJECT="p12", RANKLOG_NOTES="é" * 8002)
+    node.await_delivery("odd")
+    (run,) = server.runs("p12")
+    contains(params(run), {"_x_": "1", "a.": "2", "long": "x" * 6000}, "params")
+    equal([len(tags(run)[name]) for name in ("ranklog.summary.text", "mlflow.note.content")], [8000, 8000], "lengths of tags")
+    contains(tags(run), {"ranklog.summary.": "empty"}, "tags")
+    contains({metric["key"]: metric["value"] for metric in run["data"]["metrics"]}, {"_x005F_x_": 1.0}, "metrics")
+    letters = node.ranklog("dead", "odd")
+    for text in ("param long: 6001 characters", "tag mlflow.note.content: 8002 characters", "tag ranklog.summary.text: 8001 characters"):
+        equal(letters.count(f"{text}; MLflow has the first"), 1, text)
+    node.ranklog("verify", "odd")
 
 
 @scenario

@@ -29,11 +29,11 @@ class Builder {
                                     std::move(text));
       return;
     }
-    description_.params.emplace_back(name, Cut("param", key, kMaxParamValue, std::move(text)));
+    description_.params.emplace_back(name, CutParam(key, std::move(text)));
   }
   void AddTag(const std::string& key, const std::string& value) {
     if (value.empty()) return;
-    description_.tags.emplace_back(NameOf(key), Cut("tag", key, kMaxTagValue, value));
+    description_.tags.emplace_back(NameOf(key), value);
   }
   // The key of a name that was cut.
   void AddCutTag(const std::string& key) {
@@ -45,13 +45,13 @@ class Builder {
   Description Take() { return std::move(description_); }
 
  private:
-  std::string Cut(const char* what, const std::string& key, size_t most, std::string text) {
-    const size_t characters = text.size() <= most ? text.size() : Characters(text);
-    if (characters <= most) return text;
-    const absl::string_view begin = FirstCharacters(text, most);
+  std::string CutParam(const std::string& key, std::string text) {
+    const absl::string_view begin = FirstCharacters(text, kMaxParamValue);
+    if (begin.size() == text.size()) return text;
     std::string kept(begin.data(), begin.size());
     description_.cut.emplace_back(
-        absl::StrCat(what, " ", key, ": ", characters, " characters; MLflow has the first ", most),
+        absl::StrCat("param ", key, ": ", Characters(text), " characters; MLflow has the first ",
+                     kMaxParamValue),
         std::move(text));
     return kept;
   }

@@ -52,7 +52,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader,
 
 absl::StatusOr<HttpResponse> MlflowDelivery::SendRequest(HttpRequest request, bool large) {
   request.timeout = large ? options_.long_timeout : options_.timeout;
-  request.insecure_tls = IsInsecure(run_.settings);
+  SetTrust(run_.settings, &request);
   request.max_answer = 64 << 20;
   return Send(std::move(request), /*limited=*/large);
 }

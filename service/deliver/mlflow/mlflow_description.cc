@@ -58,9 +58,16 @@ absl::Status MlflowDelivery::ReadDescription(storage::StoreReader& reader) {
 }
 
 void MlflowDelivery::AddTags(const Pairs& tags) {
-  for (const auto& [key, value] : tags) {
+  for (const auto& [key, whole] : tags) {
+    const absl::string_view kept = FirstCharacters(whole, kMaxTagValue);
+    const std::string value(kept.data(), kept.size());
     const auto sent = cursor_.tags.find(key);
     if (sent != cursor_.tags.end() && sent->second == Digest(value)) continue;
+    if (kept.size() < whole.size()) {
+      const std::string text = absl::StrCat("tag ", key, ": ", Characters(whole),
+                                            " characters; MLflow has the first ", kMaxTagValue);
+      if (told_.insert(text).second) AddDeadLetter(0, text, whole);
+    }
     const auto waiting = std::find_if(tags_.begin(), tags_.end(),
                                       [&name = key](const auto& tag) { return tag.first == name; });
     if (waiting == tags_.end()) {

@@ -4,12 +4,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/environment.h"
 #include "service/deliver/masking.h"
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/cursor.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
 #include "service/deliver/mlflow/read_back.h"
 #include "service/deliver/retry.h"
+#include "service/deliver/url.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {
@@ -19,10 +21,21 @@ constexpr char kPassword[] = "MLFLOW_TRACKING_PASSWORD";
 constexpr char kToken[] = "MLFLOW_TRACKING_TOKEN";
 constexpr char kNoUser[] = "user";  // what `ranklog login` writes for a token
 constexpr char kInsecureTls[] = "tracking_insecure_tls";
+constexpr char kServerCert[] = "tracking_server_cert_path";
+constexpr char kClientCert[] = "tracking_client_cert_path";
 constexpr char kVerify[] =
     R"(  mlflow By MLflow's REST API: every point of every row (key, step, time, value). Once the run's end is delivered, the
          params are compared. Not compared: system metrics, tags, files.
 )";
+
+// The official client refuses both of the first two; here, the server is verified then.
+void SetTrustBy(const std::function<std::string(const char*)>& setting, HttpRequest* request) {
+  const std::string insecure = absl::AsciiStrToLower(setting(kInsecureTls));
+  request->ca_file = setting(kServerCert);
+  request->client_certificate = setting(kClientCert);
+  request->insecure_tls = request->ca_file.empty() && (insecure == "true" || insecure == "1");
+  request->plain_http_without_key = true;  // the usual server of a cluster
+}
 
 }  // namespace
 
@@ -32,13 +45,20 @@ MlflowDestination::MlflowDestination()
                    .url_setting = "tracking_uri",
                    .public_url = "",
                    .other_settings = {"experiment_name", "experiment_id", "run_id", "run_name",
-                                      kInsecureTls},
+                                      kInsecureTls, kServerCert, kClientCert},
                    .key_variable = kToken,
                    .user_variable = kUser,
                    .key_is_optional = true,
                    .check_place = "check the experiment",
                    .other_login = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
                    .verify = kVerify}) {}
+
+std::string MlflowDestination::WarningOf(const model::RunSettings& settings) const {
+  const absl::StatusOr<std::string> server = ServerOf(settings);
+  const absl::StatusOr<Url> url = server.ok() ? ParseUrl(*server) : server.status();
+  if (!url.ok() || url->scheme != "http" || url->loopback()) return "";
+  return absl::StrCat("the way to ", *server, " is not encrypted, so others may read the rows");
+}
 
 Credential MlflowDestination::CredentialIn(
     const std::function<std::string(const std::string&)>& variable) const {
@@ -85,6 +105,9 @@ absl::StatusOr<std::string> MlflowDestination::AccountOf(Transport& transport,
   HttpRequest request = Post(server, "experiments/search", "{\"max_results\":1}");
   if (!credential.secret.empty()) Authorize(credential, &request);
   request.timeout = timeout;
+  SetTrustBy(
+      [this](const char* setting) { return EnvironmentVariable(VariableOf(setting).c_str()); },
+      &request);
   absl::StatusOr<HttpResponse> answer = transport.Send(request);
   MaskKey(credential, request, &answer);
   if (!answer.ok()) return answer.status();
@@ -105,9 +128,8 @@ absl::StatusOr<ReadBackReport> MlflowDestination::ReadBack(
   return mlflow::ReadBack(*this, reader, run, delivery, transport, credential, options);
 }
 
-bool IsInsecure(const model::RunSettings& settings) {
-  const std::string value = absl::AsciiStrToLower(settings.Of(kKind, kInsecureTls));
-  return value == "true" || value == "1";
+void SetTrust(const model::RunSettings& settings, HttpRequest* request) {
+  SetTrustBy([&](const char* setting) { return settings.Of(kKind, setting); }, request);
 }
 
 std::string PageOf(absl::string_view server, absl::string_view experiment_id,

@@ -17,6 +17,7 @@ class MlflowDestination : public Destination {
  public:
   MlflowDestination();
 
+  std::string WarningOf(const model::RunSettings& settings) const override;
   // A user with a password counts before a token, as in the official client.
   Credential CredentialIn(
       const std::function<std::string(const std::string&)>& variable) const override;
@@ -34,8 +35,8 @@ class MlflowDestination : public Destination {
                                           const ReadBackOptions& options) const override;
 };
 
-// Whether the certificate of the run's server is not checked.
-bool IsInsecure(const model::RunSettings& settings);
+// Whom the request trusts, and with what it proves itself, by the settings of the run.
+void SetTrust(const model::RunSettings& settings, HttpRequest* request);
 // The page of a run in the server's user interface.
 std::string PageOf(absl::string_view server, absl::string_view experiment_id,
                    absl::string_view run_id);

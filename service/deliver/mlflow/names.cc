@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kHashDigits = 16;
 constexpr size_t kMinDigits = 4;
 constexpr size_t kMaxDigits = 6;
+constexpr char kEmpty[] = "_x_";  // the name of an empty key
 
 // Letters and digits to the server's Python, of any version of Unicode. Rare ones are left out.
 bool IsLetter(uint32_t code) {
@@ -91,6 +92,7 @@ bool BreaksPath(absl::string_view key, size_t at) {
 
 // Without the limit of its length.
 std::string WholeNameOf(absl::string_view key) {
+  if (key.empty()) return kEmpty;
   std::string name;
   name.reserve(key.size());
   for (size_t at = 0; at < key.size();) {
@@ -101,7 +103,8 @@ std::string WholeNameOf(absl::string_view key) {
     const bool taken = length > 1 ? IsLetter(code)
                                   : absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '-' ||
                                         c == '/' || c == ' ' || c == ':';
-    const bool ambiguous = c == '_' && EscapeLength(key.substr(at), &escaped) > 0;
+    const bool ambiguous =
+        c == '_' && (key == kEmpty ? at == 0 : EscapeLength(key.substr(at), &escaped) > 0);
     if (!taken || ambiguous || BreaksPath(key, at)) {
       AppendCode(code, &name);
     } else {
@@ -146,6 +149,7 @@ bool IsCut(absl::string_view key) {
 }
 
 std::string KeyOf(absl::string_view name) {
+  if (name == kEmpty) return "";
   std::string key;
   for (size_t at = 0; at < name.size();) {
     uint32_t code = 0;

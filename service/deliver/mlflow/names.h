@@ -18,7 +18,7 @@ inline constexpr size_t kMaxNameCharacters = 250;
 // Every other character becomes _xHHHH_, with its code point in at least 4 hexadecimal digits:
 // loss[0] is loss_x005B_0_x005D_. So do the characters of a key that is not a normal path (a/, //,
 // ./x), and the underscore of a key that already has such a sequence. Thus KeyOf() is the inverse.
-// Letters beyond ASCII stay if they belong to a common script.
+// An empty key is _x_, and that key _x005F_x_. Letters beyond ASCII stay if they belong to a common script.
 //
 // A longer name than kMaxNameCharacters is cut, and ends in a hash of the key. IsCut() is then true,
 // and a tag has the key.

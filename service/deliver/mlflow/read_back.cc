@@ -103,7 +103,7 @@ class Comparison {
 
   absl::StatusOr<HttpResponse> Ask(HttpRequest request) {
     request.max_answer = kMaxAnswer;
-    request.insecure_tls = IsInsecure(run_.settings);
+    SetTrust(run_.settings, &request);
     HttpResponse answer;
     ASSIGN_OR_RETURN(answer.body, asker_.Ask(std::move(request)));
     return answer;

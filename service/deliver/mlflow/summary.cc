@@ -38,10 +38,7 @@ void Summary::Finish(const std::vector<std::vector<std::string>>& shapes, int64_
   std::set<std::string> metrics;
   for (const std::vector<std::string>& keys : shapes) metrics.insert(keys.begin(), keys.end());
   const auto add_tag = [tags](const std::string& key, const model::Json& value) {
-    const std::string text = ValueText(value);
-    const absl::string_view kept = FirstCharacters(text, kMaxTagValue);
-    tags->emplace_back(NameOf(absl::StrCat(kSummaryTag, key)),
-                       std::string(kept.data(), kept.size()));
+    tags->emplace_back(NameOf(absl::StrCat(kSummaryTag, key)), ValueText(value));
   };
   const model::Json summary = summary_.ToJson();
   const auto last = summary.find("_step");

@@ -37,12 +37,14 @@ TEST(NamesTest, NamesAreNormalPaths) {
 }
 
 TEST(NamesTest, KeyIsFoundAgain) {
-  for (const char* const key :
-       {"loss[0]", "/a//b/", "..", "a/./b", "_x005B_", "x_x00e9_y", "🚀 100 %", "a=1,b=2", "\x7f"}) {
+  for (const char* const key : {"loss[0]", "/a//b/", "..", "a/./b", "_x005B_", "x_x00e9_y",
+                                "🚀 100 %", "a=1,b=2", "\x7f", "", "_x_", "_x005F_x_", "a_x_"}) {
     EXPECT_EQ(KeyOf(NameOf(key)), key);
     EXPECT_EQ(NameOf(NameOf(NameOf(key))).empty(), false);
   }
   EXPECT_NE(NameOf("_x005B_"), NameOf("["));
+  EXPECT_EQ(NameOf(""), "_x_");
+  EXPECT_EQ(NameOf("_x_"), "_x005F_x_");
 }
 
 TEST(NamesTest, LongNamesAreCutAndDiffer) {
