@@ -39,7 +39,7 @@ def check(server, node, run_id, count):
 def cuts(site, requests):
     """A proxy cuts every fourth request, half of them after the server has acted. Daemons are killed, too."""
     server, node, proxy = site
-    count = requests * 250 // KEYS  # a request has 1000 points, but after a cut 100
+    count = requests * 500 // KEYS  # a request has 1000 points, but after a cut 100: at this share of cuts, 460
     proxy.before = proxy.after = 0.12
     ranks = []
     part = 500

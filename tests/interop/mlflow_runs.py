@@ -88,6 +88,7 @@ def children(server, node):
 @scenario
 def two_parents(server, node):
     """Another daemon made a second parent, after ours had been found: all children move to one of them, and the other one is deleted."""
+    server.ask("experiments/create", {"name": "p8"})
     go = node.home / "go"
     calls = [*rows(3), {"await": str(go)}, {"finish": 0}]
     rank = node.rank(calls, RANKLOG_RUN_ID="twin", RANKLOG_PROJECT="p8", RANKLOG_LOG_STRATEGY="all")

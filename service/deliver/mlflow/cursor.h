@@ -29,7 +29,7 @@ struct Cursor {
   std::set<std::string> unsent_keys;        // of rows, with values that MLflow cannot hold
   int64_t content = 0;                      // uploads up to this item are there
   std::string console;                      // digest of the console's text that was sent
-  std::string summary;                      // digest of the summary that was sent
+  std::string summary;                      // digest of the points of the summary that were sent
 
   bool created() const { return !run_id.empty(); }
 };

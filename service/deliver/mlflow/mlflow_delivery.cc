@@ -46,7 +46,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::Act(storage::StoreReader& reader,
   if (const Wait wait = SendContent(now)) return *wait;
   SettleItems();
   if (ended()) return End(reader, now);
-  console_done_ = summary_done_ = parent_ended_ = settled_at_end_ = false;
+  ForgetEnd();
   return options_.poll_interval;
 }
 

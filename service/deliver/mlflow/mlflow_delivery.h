@@ -99,6 +99,7 @@ class MlflowDelivery : public TrackerDelivery {
 
   // Defined in mlflow_end.cc: what follows the last row.
   absl::StatusOr<absl::Duration> End(storage::StoreReader& reader, absl::Time now);
+  void ForgetEnd() { console_done_ = summary_done_ = parent_ended_ = settled_at_end_ = false; }
   absl::StatusOr<Wait> SendSummary(storage::StoreReader& reader, absl::Time now);
 
   // Defined in mlflow_content.cc: files.

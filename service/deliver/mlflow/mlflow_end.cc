@@ -28,6 +28,7 @@ absl::StatusOr<absl::Duration> MlflowDelivery::End(storage::StoreReader& reader,
   delivery_.delivered_items = std::max(delivery_.delivered_items, items_);
   delivery_.complete = true;
   delivery_.last_error.clear();
+  ForgetEnd();  // it may have continued meanwhile, and end again before the next step
   return absl::InfiniteDuration();
 }
 
@@ -55,9 +56,16 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
     }
     return absl::ZeroDuration();
   }
-  Slice slice;
+  // The run may have ended before, and continued without a row.
+  Slice timeless;
   Pairs tags;
-  summary_->Finish(shapes_, run_.ended_us, &slice, &tags);
+  summary_->Finish(shapes_, 0, &timeless, &tags);
+  const std::string digest = Digest(absl::StrCat(timeless.finite, "\n", timeless.nan));
+  Slice slice;
+  if (digest != cursor_.summary) {
+    tags.clear();
+    summary_->Finish(shapes_, run_.ended_us, &slice, &tags);
+  }
   for (std::string* part : {&slice.finite, &slice.nan}) {
     if (part->empty() || summary_->sent.count(*part) > 0) continue;
     const absl::StatusOr<HttpResponse> answer =
@@ -79,6 +87,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
     return absl::ZeroDuration();
   }
   AddTags(tags);
+  cursor_.summary = digest;
   summary_.reset();
   summary_done_ = true;
   return absl::nullopt;

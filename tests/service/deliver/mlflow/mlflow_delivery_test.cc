@@ -297,6 +297,21 @@ TEST_F(MlflowDeliveryTest, SummaryBecomesMetricsAndTags) {
   EXPECT_EQ(tags_["ranklog.summary.verdict"], "good");
 }
 
+// A rank that resumes and logs nothing, or the reader of a console that joins late.
+TEST_F(MlflowDeliveryTest, SecondEndRepeatsNoSummary) {
+  stored_.Append(3);
+  stored_.Apply(model::Item::Kind::kSummary, {{"best", 0.5}});
+  stored_.Close(model::RunState::kFinished, 0);
+  Deliver();
+  ASSERT_TRUE(stored_delivery_.complete);
+  batches_.clear();
+  stored_delivery_.complete = false;
+  Restart();
+  Deliver();
+  EXPECT_TRUE(stored_delivery_.complete);
+  EXPECT_THAT(batches_, IsEmpty());
+}
+
 TEST_F(MlflowDeliveryTest, SystemMetricsHaveTheirOwnSteps) {
   for (int i = 0; i < 3; ++i) {
     stored_.Write([&](storage::Store& store) {
