@@ -51,7 +51,7 @@ def cuts(site, requests):
         node.stop(signal.SIGKILL)
         node.start()
     assert rank.wait(mlflow_site.TIMEOUT) == 0
-    node.await_delivery("cuts", seconds=900)
+    node.await_delivery("cuts", seconds=1800)
     proxy.before = proxy.after = 0
     check(server, node, "cuts", count)
     print(f"cuts: {count * KEYS} points, requests {proxy.counts}", flush=True)
