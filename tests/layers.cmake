@@ -30,9 +30,10 @@ set(allow_service/deliver service/deliver service/aggregate service/wandb_log ${
 set(allow_service/deliver/wandb service/deliver/wandb ${allow_service/deliver})
 # Its server is a W&B delivery's server that writes to a directory.
 set(allow_service/deliver/offline service/deliver/offline ${allow_service/deliver/wandb})
+set(allow_service/deliver/clickhouse service/deliver/clickhouse ${allow_service/deliver})
 set(allow_service/deliver/mlflow service/deliver/mlflow ${allow_service/deliver})
 # Only the list of the known destinations may include one. All others see the interface.
-set(allow_service/deliver/known service/deliver/known service/deliver/mlflow service/deliver/offline service/deliver/wandb ${allow_service/deliver})
+set(allow_service/deliver/known service/deliver/known service/deliver/clickhouse service/deliver/mlflow service/deliver/offline service/deliver/wandb ${allow_service/deliver})
 set(allow_service/import service/import service/wandb_log ${allow_service/deliver})
 set(allow_service/pipeline service/pipeline service/sample ${allow_service/deliver})
 set(allow_service/pipeline/delivery service/pipeline/delivery ${allow_service/pipeline})

@@ -1,6 +1,7 @@
 #include "service/deliver/destination.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -44,6 +45,19 @@ std::vector<std::string> DestinationKinds() {
   std::vector<std::string> kinds;
   for (const auto& destination : AllDestinations()) kinds.push_back(destination->kind());
   return kinds;
+}
+
+bool TakesParts(absl::string_view kind) {
+  const Destination* const destination = FindDestination(kind);
+  return destination != nullptr && destination->words().takes_all_ranks;
+}
+
+std::vector<std::string> DestinationsOfPart(const std::vector<std::string>& kinds) {
+  std::vector<std::string> some;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(some),
+               [](const std::string& kind) { return TakesParts(kind.c_str()); });
+  if (some.empty()) some.push_back("local");
+  return some;
 }
 
 std::string KindsText() {

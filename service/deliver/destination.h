@@ -58,6 +58,9 @@ class Destination {
     // Its server may need no credential: if none is found, requests are sent without one. A run that
     // names no destination goes there if it has the server's URL.
     bool key_is_optional = false;
+    // It gets what all ranks logged: also the part of a run whose rank 0 is on another node, which
+    // others do not get (Run::local_only).
+    bool takes_all_ranks = false;
     // Further variables that a job sends. Those of the daemon do not count for the runs of a job.
     std::vector<std::string> other_variables{};
     // What to check if the server does not know the place of a run.
@@ -108,6 +111,10 @@ class Destination {
   // Adds the credential to a request: by basic authentication, or as a bearer token if it has no
   // user.
   virtual void Authorize(const Credential& credential, HttpRequest* request) const;
+  // Whether the server refused the credential of a request, so that another one may be tried.
+  virtual bool IsKeyRefused(const HttpResponse& answer) const {
+    return answer.code == HttpResponse::kUnauthorized;
+  }
   // The credential in an entry of a netrc file.
   virtual Credential CredentialOfLogin(const NetrcEntry& entry) const {
     return {.user = entry.login, .secret = entry.password};
@@ -196,6 +203,11 @@ inline const Destination& UsualDestination() { return *AllDestinations().front()
 
 // Null: there is no such kind.
 const Destination* FindDestination(absl::string_view kind);
+// Of these kinds, those that get the part of a run whose rank 0 is on another node; `local` if there
+// are none.
+std::vector<std::string> DestinationsOfPart(const std::vector<std::string>& kinds);
+// Whether a destination of this kind gets such a part.
+bool TakesParts(absl::string_view kind);
 // The kinds, for messages: "wandb", "offline"; with `local`, "wandb, offline or local".
 std::vector<std::string> DestinationKinds();
 std::string KindsText();

@@ -59,7 +59,7 @@ absl::StatusOr<HttpResponse> RunRequests::Send(HttpRequest request) {
   exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
   MaskKey(*key, request, &answer);
   // The next source may have a valid key.
-  if (answer.ok() && answer->code == HttpResponse::kUnauthorized) {
+  if (answer.ok() && destination_.IsKeyRefused(*answer)) {
     awaits_key_ = true;
     refused_keys_.insert(*key);
     other_key_ = FindKey(refused_keys_).ok();

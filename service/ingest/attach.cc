@@ -69,7 +69,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   // The choice of the primary rank adds the deliveries later.
   if (!assignment.primary_chosen) return stream;
   std::vector<std::string> wanted = session.settings.destinations;
-  if (assignment.local_only) wanted = {"local"};
+  if (assignment.local_only) wanted = deliver::DestinationsOfPart(wanted);
   // The reader does not see this transaction. If it sees no delivery of that kind, nothing was
   // delivered yet, so a new delivery loses nothing.
   ASSIGN_OR_RETURN(std::vector<model::Delivery> there, reader_->Deliveries(stream.run));

@@ -6,6 +6,7 @@
 
 #include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/destination.h"
 #include "service/model/rank_statistics.h"
 
 namespace ranklog::pipeline {
@@ -260,7 +261,9 @@ absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, abs
     write.primary =
         aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.key.rank, lowest.identity);
     write.destinations = run_.settings.destinations;
-    if (write.primary->local_only) write.destinations = {"local"};
+    if (write.primary->local_only) {
+      write.destinations = deliver::DestinationsOfPart(write.destinations);
+    }
     deadline_ = absl::InfiniteFuture();
   } else {
     deadline_ = std::min(until, ended_since_ + options_.close_wait);

@@ -1,0 +1,197 @@
+// The part of ClickhouseDelivery that sends rows and system metrics, exactly once:
+//
+//   1. A cut is fixed: the last row of each stream. It is stored.
+//   2. Its rows are sent with a token that names them. The server drops a repetition.
+//   3. After the answer, the places move, and the next cut is fixed. Both are stored at once.
+//
+// If the token may be forgotten, the server is asked what it has before the cut is sent again.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/clickhouse/clickhouse_delivery.h"
+
+namespace ranklog::deliver::clickhouse {
+namespace {
+
+constexpr uint64_t kMaxSamples = 1000;
+
+}  // namespace
+
+uint64_t ClickhouseDelivery::WaitingRows() const {
+  uint64_t rows = 0;
+  for (const model::Stream& stream : streams_) {
+    const auto place = cursor_.places.find(stream.id);
+    const uint64_t sent =
+        place == cursor_.places.end() ? 0 : std::min(place->second.points, place->second.texts);
+    rows += stream.durable_seq - std::min(stream.durable_seq, sent);
+  }
+  return rows;
+}
+
+bool ClickhouseDelivery::MaySend(absl::Time now, bool draining) const {
+  return draining || ended() || more_ || now >= last_insert_ + interval_;
+}
+
+// Whether the server still has the token of the cut, or said a moment ago what it has.
+bool ClickhouseDelivery::IsSure(absl::Time now) const {
+  if (now < asked_ + options_.token_life) return true;
+  if (!cursor_.cut) return asked_ != absl::InfinitePast();
+  const int64_t age = options_.boot_clock_us() - cursor_.cut->boot_us;
+  return cursor_.cut->boot == options_.boot && age >= 0 &&
+         age < absl::ToInt64Microseconds(options_.token_life);
+}
+
+absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendRows(storage::StoreReader& reader,
+                                                                      absl::Time now,
+                                                                      bool draining) {
+  if (!IsSure(now)) return AskPlaces(now);
+  if (!cursor_.cut) {
+    CountDelivered();
+    if (WaitingRows() == 0 || !MaySend(now, draining)) return absl::nullopt;
+    RETURN_IF_ERROR(FixCut(reader));
+    // The cut is stored before it is sent.
+    if (cursor_.cut) return absl::ZeroDuration();
+    return absl::nullopt;
+  }
+  if (!blocks_) {
+    ASSIGN_OR_RETURN(
+        blocks_, rows_.Read(reader, streams_, cursor_.places, cursor_.cut, options_.cut_values));
+    points_sent_ = blocks_->points.rows() == 0;
+    texts_sent_ = blocks_->texts.rows() == 0;
+  }
+  for (const bool texts : {false, true}) {
+    bool& sent = texts ? texts_sent_ : points_sent_;
+    if (sent) continue;
+    if (const Wait failed = SendBlock(texts, now)) return *failed;
+    sent = true;
+    if (!texts && !texts_sent_) return absl::ZeroDuration();
+  }
+  CutDelivered();
+  last_insert_ = now;
+  delivery_.last_error.clear();
+  if (more_) RETURN_IF_ERROR(FixCut(reader));
+  CountDelivered();
+  return absl::ZeroDuration();
+}
+
+// Nullopt: it was sent.
+absl::optional<absl::Duration> ClickhouseDelivery::SendBlock(bool texts, absl::Time now) {
+  const BlockColumns& columns = texts ? blocks_->texts : blocks_->points;
+  const char* const table = texts ? "texts" : "points";
+  const std::string token = absl::StrCat(
+      "ranklog-",
+      Digest(absl::StrCat(table, " ", texts ? blocks_->text_range : blocks_->point_range)));
+  const absl::StatusOr<HttpResponse> answer = SendRequest(
+      Insert(at(), table, texts ? kTextColumns : kPointColumns, "Native", token,
+             texts ? columns.Texts(run_.project, RunOf()) : columns.Points(run_.project, RunOf())),
+      /*is_insert=*/true);
+  if (OutcomeOf(answer) != Outcome::kAccepted) {
+    return NotAccepted(absl::StrCat("insert into ", table), answer, now);
+  }
+  OnSuccess();
+  if (interval_ > options_.insert_interval) {
+    interval_ = std::max(options_.insert_interval, interval_ * 0.9);
+  }
+  return absl::nullopt;
+}
+
+absl::Status ClickhouseDelivery::FixCut(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(Blocks blocks, rows_.Read(reader, streams_, cursor_.places, absl::nullopt,
+                                             options_.cut_values));
+  const size_t values = blocks.points.rows() + blocks.texts.rows();
+  more_ = blocks.more || values >= options_.full_values;
+  if (blocks.to.empty()) return absl::OkStatus();
+  cursor_.cut = Cut{.to = blocks.to, .boot = options_.boot, .boot_us = options_.boot_clock_us()};
+  points_sent_ = blocks.points.rows() == 0;
+  texts_sent_ = blocks.texts.rows() == 0;
+  blocks_ = std::move(blocks);
+  return absl::OkStatus();
+}
+
+void ClickhouseDelivery::CutDelivered() {
+  for (const auto& [stream, seq] : cursor_.cut->to) {
+    Place& place = cursor_.places[stream];
+    place.points = std::max(place.points, seq);
+    place.texts = std::max(place.texts, seq);
+  }
+  cursor_.cut.reset();
+  blocks_.reset();
+}
+
+// The run's rows are made from the streams' rows, which are what is sent. While some of these wait,
+// the share is an estimate.
+void ClickhouseDelivery::CountDelivered() {
+  const uint64_t waiting = WaitingRows();
+  if (waiting == 0) {
+    delivery_.delivered_rows = run_.rows;
+    return;
+  }
+  uint64_t all = 0;
+  for (const model::Stream& stream : streams_) all += stream.durable_seq;
+  const double share = static_cast<double>(all - std::min(all, waiting)) / static_cast<double>(all);
+  const auto rows = static_cast<uint64_t>(static_cast<double>(run_.rows) * share);
+  const uint64_t most = run_.rows == 0 ? 0 : run_.rows - 1;
+  delivery_.delivered_rows =
+      std::max(std::min(delivery_.delivered_rows, run_.rows), std::min(rows, most));
+}
+
+absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendSamples(
+    storage::StoreReader& reader, absl::Time now, bool draining) {
+  if (cursor_.samples >= run_.samples) return absl::nullopt;
+  if (cursor_.samples_to <= cursor_.samples) {
+    const bool due = ended() || draining || now >= last_samples_ + options_.sample_interval;
+    if (!due) return absl::nullopt;
+    cursor_.samples_to = std::min(run_.samples, cursor_.samples + kMaxSamples);
+    return absl::ZeroDuration();  // the cut is stored before it is sent
+  }
+  ASSIGN_OR_RETURN(const std::vector<model::Sample> samples,
+                   reader.Samples(run_.id, cursor_.samples, cursor_.samples_to - cursor_.samples));
+  if (samples.empty()) {
+    return absl::DataLossError(
+        absl::StrCat("system metrics of run ", run_.run_id, " are not in the store"));
+  }
+  Dictionary names;
+  std::vector<uint32_t> indexes;
+  std::vector<int64_t> times_us;
+  std::vector<double> values;
+  std::vector<uint64_t> numbers;
+  for (const model::Sample& sample : samples) {
+    for (const auto& [name, value] : sample.values) {
+      indexes.push_back(names.IndexOf(name));
+      times_us.push_back(sample.time_us);
+      values.push_back(value);
+      numbers.push_back(sample.number);
+    }
+  }
+  if (!values.empty()) {
+    const uint64_t part = PartOf(streams_);
+    NativeBlock block(8, values.size());
+    block.AddConstant("project", run_.project);
+    block.AddConstant("run", RunOf());
+    block.AddConstant("node", streams_.front().identity.node);
+    block.Add("name", names, indexes);
+    block.AddTimes("ts", times_us);
+    block.Add("value", absl::MakeConstSpan(values));
+    block.Add("part", absl::MakeConstSpan(std::vector<uint64_t>(values.size(), part)));
+    block.Add("number", absl::MakeConstSpan(numbers));
+    const std::string token = absl::StrCat(
+        "ranklog-",
+        Digest(absl::StrCat("samples ", part, " ", cursor_.samples, "-", cursor_.samples_to)));
+    const absl::StatusOr<HttpResponse> answer = SendRequest(
+        Insert(at(), "system_samples", "project, run, node, name, ts, value, part, number",
+               "Native", token, block.Take()),
+        /*is_insert=*/true);
+    if (OutcomeOf(answer) != Outcome::kAccepted) {
+      return NotAccepted("insert into system_samples", answer, now);
+    }
+    OnSuccess();
+  }
+  cursor_.samples = cursor_.samples_to;
+  if (cursor_.samples >= run_.samples) last_samples_ = now;
+  delivery_.last_error.clear();
+  return absl::ZeroDuration();
+}
+
+}  // namespace ranklog::deliver::clickhouse
