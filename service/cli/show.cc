@@ -133,8 +133,8 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
   if (!run.primary_chosen) {
     absl::StrAppend(&text, "waits for the first rank of its node, which sets its id\n");
   } else if (run.local_only) {
-    absl::StrAppend(&text,
-                    "part of a run whose rank 0 is on another node; kept on this node only\n");
+    absl::StrAppend(&text, "part of a run whose rank 0 is on another node",
+                    IsLocal(report) ? "; kept on this node only" : "", "\n");
   }
   if (!report.stopped.empty()) {
     absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",

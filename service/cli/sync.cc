@@ -247,7 +247,8 @@ class Sync {
       return {{setting,
                std::filesystem::absolute(dir.empty() ? "." : dir).lexically_normal().string()}};
     }
-    const std::string url = v1::WithoutUser(EnvironmentVariable(to.VariableOf(setting).c_str()));
+    const std::string url = v1::WithoutUser(
+        to.AddressIn([](const std::string& name) { return EnvironmentVariable(name.c_str()); }));
     if (url.empty()) return {};
     return {{setting, to.CheckUrl(url).value_or(url)}};
   }
@@ -278,13 +279,17 @@ class Sync {
     return deliver::UsualDestination();
   }
 
+  static bool Takes(const deliver::Destination& to, const model::Run& run) {
+    return !run.local_only || (to.words().takes_all_ranks && run.primary_chosen);
+  }
+
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
-  // delivered by another node.
+  // delivered by another node, except for a destination that takes these.
   absl::Status AddDestination(model::Run run) {
     if (!flags_.set.empty() && set_.kind.empty()) RETURN_IF_ERROR(ReadSet());
     const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
     const deliver::Destination* const to = deliver::FindDestination(kind);
-    if (kind.empty() || run.local_only) return absl::OkStatus();
+    if (kind.empty() || (to != nullptr && !Takes(*to, run))) return absl::OkStatus();
     std::map<std::string, std::string> settings = set_.settings;
     if (to != nullptr) settings.merge(SettingsFor(run, *to));
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));

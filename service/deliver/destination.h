@@ -94,6 +94,11 @@ class Destination {
   std::string UserInUrl() const;
   // What the user of a run that goes there must know at its start; empty: nothing.
   virtual std::string WarningOf(const model::RunSettings& /*settings*/) const { return ""; }
+  // The address of the server in these variables; empty: none.
+  virtual std::string AddressIn(
+      const std::function<std::string(const std::string&)>& variable) const {
+    return variable(VariableOf(words_.url_setting));
+  }
   // The URL of the run's server as it was given, or the public one. May be empty.
   std::string AddressOf(const model::RunSettings& settings) const;
   // The same, checked; see CheckUrl().

@@ -58,8 +58,9 @@ absl::StatusOr<std::vector<DestinationReport>> ReportDestinations(
     storage::StoreReader& reader, const model::Run& run,
     const std::vector<model::Delivery>& deliveries) {
   std::vector<DestinationReport> reports;
-  if (!run.local_only) {
+  if (run.primary_chosen) {
     for (const std::string& kind : run.settings.destinations) {
+      if (run.local_only && !deliver::TakesParts(kind.c_str())) continue;
       const auto found = std::find_if(deliveries.begin(), deliveries.end(),
                                       [&](const model::Delivery& d) { return d.kind == kind; });
       if (found != deliveries.end()) continue;

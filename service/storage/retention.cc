@@ -12,7 +12,6 @@ namespace {
 // Conditions on `run`. The numbers are those of tables.md: state 0 is a running run, or a live
 // stream.
 constexpr char kHasEnded[] = "run.state <> 0";
-constexpr char kIsWhole[] = "run.local_only = 0";
 constexpr char kIsAtATracker[] =
     "EXISTS (SELECT 1 FROM delivery WHERE delivery.run = run.id AND kind <> 'local')";
 constexpr char kIsDelivered[] =
@@ -32,8 +31,8 @@ std::string WhereRemovable(Removal removal = Removal::kDelivered) {
   std::string where = absl::StrCat("FROM run WHERE ", kHasEnded, " AND ", kStreamsAreOver);
   switch (removal) {
     case Removal::kDelivered:
-      absl::StrAppend(&where, " AND ", kIsWhole, " AND ", kIsAtATracker, " AND ", kIsDelivered,
-                      " AND ", kNothingWasRefused, " AND ", kNothingWasLate);
+      absl::StrAppend(&where, " AND ", kIsAtATracker, " AND ", kIsDelivered, " AND ",
+                      kNothingWasRefused, " AND ", kNothingWasLate);
       break;
     case Removal::kNothingWaits:
       absl::StrAppend(&where, " AND ", kNothingWaits);

@@ -35,8 +35,8 @@ struct RemovableRun {
 // run may be removed if all of these hold:
 //   - The run and all its streams have ended, and all their rows are aggregated.
 //   - Each of its destinations has its rows and its end.
-//   - One of the destinations is a tracker. A run that is only local has no other copy.
-//   - It is not part of another node's run (local_only), because such a part is never delivered.
+//   - One of the destinations is a tracker. A run that is only local has no other copy. So has most
+//     often the part of another node's run (local_only), which few trackers get.
 //   - None of its rows was late or refused by a tracker, because the store has the only copy of
 //     those.
 absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us);

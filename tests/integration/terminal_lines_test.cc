@@ -236,11 +236,11 @@ TEST_F(TerminalLinesTest, WrongDestinationsAreReported) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_THAT(
       Lines(rank),
-      ElementsAre(
-          HasSubstr("is kept on this node"),
-          "ranklog: unknown destination \"pigeon\"; use wandb, mlflow, offline or local; it is "
-          "ignored; so the rows stay on this node until `ranklog sync job --to wandb`",
-          "ranklog: run job: all 10 rows of this rank are durable"));
+      ElementsAre(HasSubstr("is kept on this node"),
+                  "ranklog: unknown destination \"pigeon\"; use wandb, mlflow, clickhouse, offline "
+                  "or local; it is "
+                  "ignored; so the rows stay on this node until `ranklog sync job --to wandb`",
+                  "ranklog: run job: all 10 rows of this rank are durable"));
 }
 
 // Rank 0 does not have that mistake.

@@ -104,14 +104,14 @@ def daemon_killed(server, node, _):
 @trial
 def server_killed(server, node, _):
     """The server dies in the middle of an insert, several times, and starts again with its directory."""
-    ranks = start(node, "server", lambda rank: parts(600, rank, 0.4))
-    for after in (2, 1, 3):
-        server.fault(die_after=after)
+    ranks = start(node, "server", lambda rank: parts(1500, rank, 0.4))
+    for after, moment in ((2, 0.002), (1, 0.005), (3, 0.01), (1, 0.02), (2, 0.04), (1, 0.08)):
+        server.fault(die_after=after, moment=moment)
         server.process.wait(TIMEOUT)
         server.start()
     await_ranks(ranks)
     node.await_delivery("server", "clickhouse", seconds=300)
-    check(server, node, "server", 600)
+    check(server, node, "server", 1500)
 
 
 @trial

@@ -7,10 +7,10 @@ X-ClickHouse-Exception-Code, status 401, 403, 404 or 500, bodies with Content-En
 {name:Type}. What an embedded session cannot do is absent: several queries at a time, replicas, accounts with rights.
 
 POST /fault with a JSON object makes trouble:
-    {"lose_every": N}       the answers of every Nth insert is lost, after it was made
+    {"lose_every": N}       the answer of every Nth insert is lost, after it was made
     {"refuse": CODE, "requests": N, "inserts": true}   the next N (inserts) are refused with this exception
     {"delay": SECONDS}      each insert takes that much longer
-    {"die_after": N}        the process dies with the Nth insert from now, after the engine began it
+    {"die_after": N, "moment": SECONDS}   the process dies so long after the engine began the Nth insert from now
 GET /counts has the numbers of requests.
 """
 
@@ -64,7 +64,7 @@ class Engine:
                     if "die_after" in self.faults:
                         self.faults["die_after"] -= 1
                         if self.faults["die_after"] == 0:
-                            threading.Timer(0.005, os._exit, [9]).start()
+                            threading.Timer(self.faults["moment"], os._exit, [9]).start()
                     # Not as one text with the statement: the package would end binary data at a newline.
                     head, data_format = re.fullmatch(r"(?s)(.*)\sFORMAT\s+(\w+)\s*", sql).groups()
                     with self.session.send_insert(head, data_format) as insert:

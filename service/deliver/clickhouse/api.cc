@@ -118,6 +118,14 @@ HttpRequest Insert(const Server& server, absl::string_view table, absl::string_v
   return request;
 }
 
+HttpRequest InsertGzip(const Server& server, absl::string_view table, absl::string_view columns,
+                       absl::string_view format, absl::string_view token, std::string body) {
+  HttpRequest request = Insert(server, table, columns, format, token, std::move(body));
+  request.gzip = false;
+  request.headers.emplace_back("Content-Encoding", "gzip");
+  return request;
+}
+
 int ExceptionCode(const absl::StatusOr<HttpResponse>& answer) {
   if (!answer.ok()) return 0;
   int code = 0;

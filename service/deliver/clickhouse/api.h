@@ -39,6 +39,9 @@ HttpRequest CreateDatabase(const Server& server);
 // with the same one, in the table and in its views. Empty: none.
 HttpRequest Insert(const Server& server, absl::string_view table, absl::string_view columns,
                    absl::string_view format, absl::string_view token, std::string body);
+// The same with a body that Gzip() made.
+HttpRequest InsertGzip(const Server& server, absl::string_view table, absl::string_view columns,
+                       absl::string_view format, absl::string_view token, std::string body);
 
 // The code of the exception in an answer; 0: none. The server may have sent the status 200 before.
 int ExceptionCode(const absl::StatusOr<HttpResponse>& answer);

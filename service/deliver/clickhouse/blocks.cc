@@ -7,36 +7,42 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/gzip.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {
 
 constexpr size_t kReadBytes = 4 << 20;  // of a stream's rows, in memory
 
-// Appends the points of the rows [from, end) of a block, column by column, which is nearly the order
-// of the table.
+// Appends the points of the rows [from, end) of a block: some rows of each column at a time, so that
+// their steps, times and numbers repeat within the 32 KiB in which gzip finds repetitions.
 void AddPoints(const model::Stream& stream, const model::Batch& batch, const model::Block& block,
                size_t from, size_t end, const std::vector<std::string>& keys,
                BlockColumns* columns) {
+  constexpr size_t kRows = 1024;  // 8 KiB
   const size_t width = block.width();
-  const size_t rows = end - from;
-  for (size_t column = 0; column < width; ++column) {
-    const size_t old = columns->rows();
-    const size_t size = old + rows;
-    columns->metrics.resize(size, columns->keys.IndexOf(keys[column]));
-    columns->ranks.resize(size, stream.key.rank);
-    columns->attempts.resize(size, stream.attempt);
-    columns->streams.resize(size, stream.key.incarnation);
-    columns->steps.resize(size);
-    columns->times_us.resize(size);
-    columns->seqs.resize(size);
-    columns->values.resize(size);
-    for (size_t row = from; row < end; ++row) {
-      const size_t at = old + row - from;
-      columns->steps[at] = StepOf(stream, block, row);
-      columns->times_us[at] = block.times_us[row];
-      columns->seqs[at] = batch.first + block.offsets[row];
-      columns->values[at] = block.values[row * width + column];
+  const size_t size = columns->rows() + (end - from) * width;
+  const auto of_stream = static_cast<uint32_t>(columns->ranks.size() - 1);
+  size_t at = columns->rows();
+  columns->metrics.resize(size);
+  columns->of_stream.resize(size, of_stream);
+  columns->steps.resize(size);
+  columns->times_us.resize(size);
+  columns->seqs.resize(size);
+  columns->values.resize(size);
+  std::vector<uint32_t> metrics;
+  metrics.reserve(width);
+  for (const std::string& key : keys) metrics.push_back(columns->keys.IndexOf(key));
+  for (; from < end; from += std::min(kRows, end - from)) {
+    const size_t some = std::min(kRows, end - from);
+    for (size_t column = 0; column < width; ++column) {
+      for (size_t row = from; row < from + some; ++row, ++at) {
+        columns->metrics[at] = metrics[column];
+        columns->steps[at] = StepOf(stream, block, row);
+        columns->times_us[at] = block.times_us[row];
+        columns->seqs[at] = batch.first + block.offsets[row];
+        columns->values[at] = block.values[row * width + column];
+      }
     }
   }
 }
@@ -46,13 +52,11 @@ void AddTexts(const model::Stream& stream, const model::Batch& batch, const mode
   for (const model::Text& text : block.texts) {
     if (text.row < from || text.row >= end) continue;
     columns->metrics.push_back(columns->keys.IndexOf(text.key));
-    columns->ranks.push_back(stream.key.rank);
-    columns->attempts.push_back(stream.attempt);
+    columns->of_stream.push_back(static_cast<uint32_t>(columns->ranks.size() - 1));
     columns->steps.push_back(StepOf(stream, block, text.row));
     columns->times_us.push_back(block.times_us[text.row]);
     columns->texts.push_back(text.value);
     columns->are_json.push_back(text.json ? 1 : 0);
-    columns->streams.push_back(stream.key.incarnation);
     columns->seqs.push_back(batch.first + block.offsets[text.row]);
   }
 }
@@ -63,6 +67,20 @@ size_t FirstAfter(const model::Batch& batch, const model::Block& block, uint64_t
   const uint64_t offset = seq - batch.first;
   return static_cast<size_t>(std::upper_bound(block.offsets.begin(), block.offsets.end(), offset) -
                              block.offsets.begin());
+}
+
+// The last row after `seq` with which the batch has at most `most` values, but at least one row.
+uint64_t LastWithin(const model::Batch& batch, uint64_t seq, size_t most) {
+  size_t values = 0;
+  uint64_t last = std::max(seq, batch.first - 1);
+  bool fits = true;
+  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
+    if (position <= seq || !fits) return;
+    values += block.width() + model::TextsOf(block, row).size();
+    fits = values <= most || last <= std::max(seq, batch.first - 1);
+    if (fits) last = position;
+  });
+  return last;
 }
 
 }  // namespace
@@ -83,33 +101,47 @@ uint64_t PartOf(absl::Span<const model::Stream> streams) {
   return first == streams.end() ? 0 : first->key.incarnation;
 }
 
+void BlockColumns::Begin(const model::Stream& stream) {
+  ranks.push_back(stream.key.rank);
+  attempts.push_back(stream.attempt);
+  streams.push_back(stream.key.incarnation);
+}
+
 void BlockColumns::AddCommon(NativeBlock* block) const {
   block->Add("metric", keys, metrics);
-  block->Add("rank", absl::MakeConstSpan(ranks));
-  block->Add("attempt", absl::MakeConstSpan(attempts));
+  block->AddFew("rank", absl::MakeConstSpan(ranks), of_stream);
+  block->AddFew("attempt", absl::MakeConstSpan(attempts), of_stream);
+  block->AddFew("stream", absl::MakeConstSpan(streams), of_stream);
   block->Add("step", absl::MakeConstSpan(steps));
   block->AddTimes("ts", times_us);
-  block->Add("stream", absl::MakeConstSpan(streams));
   block->Add("seq", absl::MakeConstSpan(seqs));
 }
 
-std::string BlockColumns::Points(const std::string& project, const std::string& run) const {
-  NativeBlock block(10, rows());
-  block.AddConstant("project", project);
-  block.AddConstant("run", run);
-  AddCommon(&block);
-  block.Add("value", absl::MakeConstSpan(values));
-  return block.Take();
+absl::StatusOr<std::string> BlockColumns::Points(const std::string& project,
+                                                 const std::string& run) const {
+  GzipWriter gzip;
+  {
+    NativeBlock block(10, rows(), [&](absl::string_view piece) { gzip.Add(piece); });
+    block.AddConstant("project", project);
+    block.AddConstant("run", run);
+    AddCommon(&block);
+    block.Add("value", absl::MakeConstSpan(values));
+  }
+  return gzip.Finish();
 }
 
-std::string BlockColumns::Texts(const std::string& project, const std::string& run) const {
-  NativeBlock block(11, rows());
-  block.AddConstant("project", project);
-  block.AddConstant("run", run);
-  AddCommon(&block);
-  block.Add("value", absl::MakeConstSpan(texts));
-  block.Add("is_json", absl::MakeConstSpan(are_json));
-  return block.Take();
+absl::StatusOr<std::string> BlockColumns::Texts(const std::string& project,
+                                                const std::string& run) const {
+  GzipWriter gzip;
+  {
+    NativeBlock block(11, rows(), [&](absl::string_view piece) { gzip.Add(piece); });
+    block.AddConstant("project", project);
+    block.AddConstant("run", run);
+    AddCommon(&block);
+    block.Add("value", absl::MakeConstSpan(texts));
+    block.Add("is_json", absl::MakeConstSpan(are_json));
+  }
+  return gzip.Finish();
 }
 
 absl::StatusOr<const std::vector<std::vector<std::string>>*> RowReader::ShapesOf(
@@ -135,7 +167,12 @@ absl::StatusOr<Blocks> RowReader::Read(storage::StoreReader& reader,
                                        const std::map<int64_t, Place>& places,
                                        const absl::optional<Cut>& cut, size_t most) {
   Blocks blocks;
+  size_t streams_left = streams.size();
   for (const model::Stream& stream : streams) {
+    // Every stream gets its share, so that the ranks' values of a step come together: then the view
+    // has few rows of each step to join.
+    const size_t used = blocks.rows();
+    const size_t share = (most - std::min(most, used)) / streams_left--;
     const auto known = places.find(stream.id);
     const Place place = known == places.end() ? Place() : known->second;
     uint64_t end = stream.durable_seq;
@@ -148,12 +185,14 @@ absl::StatusOr<Blocks> RowReader::Read(storage::StoreReader& reader,
     uint64_t read = begin;
     const size_t points_before = blocks.points.rows();
     const size_t texts_before = blocks.texts.rows();
+    blocks.points.Begin(stream);
+    blocks.texts.Begin(stream);
     bool waits = false;
     while (read < end && !waits) {
-      if (!cut && blocks.points.rows() + blocks.texts.rows() >= most) break;
-      const size_t room = cut ? kReadBytes
-                              : std::clamp<size_t>((most - blocks.points.rows()) * sizeof(double),
-                                                   4096, kReadBytes);
+      const size_t added = blocks.rows() - used;
+      if (!cut && added >= share) break;
+      const size_t room =
+          cut ? kReadBytes : std::clamp<size_t>((share - added) * sizeof(double), 4096, kReadBytes);
       ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                        reader.StreamBatches(stream.id, read, room));
       const uint64_t before = read;
@@ -164,8 +203,14 @@ absl::StatusOr<Blocks> RowReader::Read(storage::StoreReader& reader,
         waits = std::any_of(batch.blocks.begin(), batch.blocks.end(), unknown);
         if (waits) break;
         ASSIGN_OR_RETURN(const auto* shapes, ShapesOf(reader, stream, batch));
+        uint64_t through = std::min(end, batch.last);
+        if (!cut) {
+          const size_t now = blocks.rows() - used;
+          if (now >= share && now > 0) break;
+          through = std::min(through, LastWithin(batch, read, share - now));
+        }
         for (const model::Block& block : batch.blocks) {
-          const size_t last = FirstAfter(batch, block, end);
+          const size_t last = FirstAfter(batch, block, through);
           if (const size_t from = FirstAfter(batch, block, place.points); from < last) {
             AddPoints(stream, batch, block, from, last, (*shapes)[block.shape], &blocks.points);
           }
@@ -173,7 +218,7 @@ absl::StatusOr<Blocks> RowReader::Read(storage::StoreReader& reader,
             AddTexts(stream, batch, block, from, last, &blocks.texts);
           }
         }
-        read = std::min(end, batch.last);
+        read = through;
       }
       if (read == before && !waits) read = end;  // what is missing was lost with an earlier store
     }

@@ -39,35 +39,40 @@ inline bool HasStep(const model::Stream& stream, const model::Block& block) {
 class BlockColumns {
  public:
   size_t rows() const { return seqs.size(); }
-  // The insert's body, and the columns that it has.
-  std::string Points(const std::string& project, const std::string& run) const;
-  std::string Texts(const std::string& project, const std::string& run) const;
+  // The insert's body, compressed.
+  absl::StatusOr<std::string> Points(const std::string& project, const std::string& run) const;
+  absl::StatusOr<std::string> Texts(const std::string& project, const std::string& run) const;
 
   Dictionary keys;
   std::vector<uint32_t> metrics;
+  std::vector<uint32_t> of_stream;  // an index of the next three
   std::vector<uint32_t> ranks;
   std::vector<uint32_t> attempts;
+  std::vector<uint64_t> streams;
   std::vector<int64_t> steps;
   std::vector<int64_t> times_us;
   std::vector<double> values;      // of points
   std::vector<std::string> texts;  // of texts
   std::vector<uint8_t> are_json;   // of texts
-  std::vector<uint64_t> streams;
   std::vector<uint64_t> seqs;
+
+  // The next rows are of this stream.
+  void Begin(const model::Stream& stream);
 
  private:
   void AddCommon(NativeBlock* block) const;
 };
 
 inline constexpr char kPointColumns[] =
-    "project, run, metric, rank, attempt, step, ts, stream, seq, value";
+    "project, run, metric, rank, attempt, stream, step, ts, seq, value";
 inline constexpr char kTextColumns[] =
-    "project, run, metric, rank, attempt, step, ts, stream, seq, value, is_json";
+    "project, run, metric, rank, attempt, stream, step, ts, seq, value, is_json";
 
 // The rows of a cut that the server does not have.
 struct Blocks {
   BlockColumns points;
   BlockColumns texts;
+  size_t rows() const { return points.rows() + texts.rows(); }
   // The first and last rows per stream, for the tokens.
   std::string point_range;
   std::string text_range;

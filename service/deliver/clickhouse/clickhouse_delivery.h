@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,9 @@ namespace ranklog::deliver::clickhouse {
 class ClickhouseDelivery : public TrackerDelivery {
  public:
   struct Options {
-    // Values of a cut. A larger one costs memory: 60 bytes per value. It must stay below the server's
-    // max_insert_block_size, 1,048,449, or its rows are not one block.
-    size_t cut_values = 250'000;
+    // Values of a cut. A larger one costs memory: 60 bytes per value, and the same for the next one.
+    // It must stay below the server's max_insert_block_size, 1,048,449, or its rows are not one block.
+    size_t cut_values = 500'000;
     size_t full_values = 100'000;  // a live run does not wait if it has that many
     // Between inserts of a live run. Doubles while the server has too many parts.
     absl::Duration insert_interval = absl::Seconds(1);
@@ -54,7 +55,7 @@ class ClickhouseDelivery : public TrackerDelivery {
                                      bool draining) override;
   bool IsCreated() const override { return cursor_.tables; }
   model::Json CursorJson() const override { return ToJson(cursor_); }
-  bool IsPrepared() const override { return blocks_.has_value(); }
+  bool IsPrepared() const override { return prepared_.has_value(); }
 
   // Each of these makes at most one exchange. Nullopt: there is nothing to do.
   using Wait = absl::optional<absl::Duration>;
@@ -66,8 +67,25 @@ class ClickhouseDelivery : public TrackerDelivery {
 
   // Defined in clickhouse_rows.cc: rows and system metrics.
   absl::StatusOr<Wait> SendRows(storage::StoreReader& reader, absl::Time now, bool draining);
+  // A cut in memory: its rows, as bodies of inserts.
+  struct Prepared {
+    std::map<int64_t, Place> places;  // it begins after these
+    std::map<int64_t, uint64_t> to;
+    bool more = false;  // another one should follow at once
+    // Compressed; empty: no rows, or they were sent.
+    std::string points;
+    std::string texts;
+    std::string points_token;
+    std::string texts_token;
+  };
+  // After `places`: the rows of `cut`, or the next ones.
+  absl::StatusOr<Prepared> Prepare(storage::StoreReader& reader,
+                                   const std::map<int64_t, Place>& places,
+                                   const absl::optional<Cut>& cut);
   absl::Status FixCut(storage::StoreReader& reader);
-  absl::optional<absl::Duration> SendBlock(bool texts, absl::Time now);
+  absl::optional<absl::Duration> SendBlock(storage::StoreReader& reader, bool texts,
+                                           absl::Time now);
+  static void Move(const std::map<int64_t, uint64_t>& to, std::map<int64_t, Place>* places);
   void CutDelivered();
   bool IsSure(absl::Time now) const;
   bool MaySend(absl::Time now, bool draining) const;
@@ -97,10 +115,9 @@ class ClickhouseDelivery : public TrackerDelivery {
   absl::Time asked_ = absl::InfinitePast();  // the places
 
   RowReader rows_;
-  absl::optional<Blocks> blocks_;  // of cursor_.cut
-  bool points_sent_ = false;
-  bool texts_sent_ = false;
-  bool more_ = false;  // a full cut waits
+  absl::optional<Prepared> prepared_;  // cursor_.cut
+  absl::optional<Prepared> next_;      // the cut after it
+  bool more_ = false;                  // a full cut waits
   absl::Duration interval_;
   absl::Time last_insert_ = absl::InfinitePast();
   absl::Time last_samples_ = absl::InfinitePast();

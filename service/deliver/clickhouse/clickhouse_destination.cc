@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "service/base/this_boot.h"
 #include "service/deliver/clickhouse/api.h"
 #include "service/deliver/clickhouse/clickhouse_delivery.h"
@@ -41,6 +43,14 @@ ClickhouseDestination::ClickhouseDestination()
                    .check_place = "check the database",
                    .other_login = "set CLICKHOUSE_USER and CLICKHOUSE_PASSWORD",
                    .verify = kVerify}) {}
+
+std::string ClickhouseDestination::AddressIn(
+    const std::function<std::string(const std::string&)>& variable) const {
+  std::string address = Destination::AddressIn(variable);
+  const std::string database = variable(VariableOf("database"));
+  while (absl::EndsWith(address, "/")) address.pop_back();
+  return address.empty() || database.empty() ? address : absl::StrCat(address, "/", database);
+}
 
 void ClickhouseDestination::Authorize(const Credential& credential, HttpRequest* request) const {
   if (credential.secret.empty()) return;

@@ -3,6 +3,7 @@
 #ifndef SERVICE_DELIVER_CLICKHOUSE_CLICKHOUSE_DESTINATION_H_
 #define SERVICE_DELIVER_CLICKHOUSE_CLICKHOUSE_DESTINATION_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,9 @@ class ClickhouseDestination : public Destination {
  public:
   ClickhouseDestination();
 
+  // With the database.
+  std::string AddressIn(
+      const std::function<std::string(const std::string&)>& variable) const override;
   void Authorize(const Credential& credential, HttpRequest* request) const override;
   bool IsKeyRefused(const HttpResponse& answer) const override;
   std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,

@@ -7,10 +7,13 @@
 // If the token may be forgotten, the server is asked what it has before the cut is sent again.
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/clickhouse/clickhouse_delivery.h"
+#include "service/deliver/gzip.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {
@@ -55,18 +58,15 @@ absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendRows(storage::S
     if (cursor_.cut) return absl::ZeroDuration();
     return absl::nullopt;
   }
-  if (!blocks_) {
-    ASSIGN_OR_RETURN(
-        blocks_, rows_.Read(reader, streams_, cursor_.places, cursor_.cut, options_.cut_values));
-    points_sent_ = blocks_->points.rows() == 0;
-    texts_sent_ = blocks_->texts.rows() == 0;
+  if (!prepared_) {
+    ASSIGN_OR_RETURN(prepared_, Prepare(reader, cursor_.places, cursor_.cut));
   }
   for (const bool texts : {false, true}) {
-    bool& sent = texts ? texts_sent_ : points_sent_;
-    if (sent) continue;
-    if (const Wait failed = SendBlock(texts, now)) return *failed;
-    sent = true;
-    if (!texts && !texts_sent_) return absl::ZeroDuration();
+    std::string& body = texts ? prepared_->texts : prepared_->points;
+    if (body.empty()) continue;
+    if (const Wait failed = SendBlock(reader, texts, now)) return *failed;
+    body.clear();
+    if (!texts && !prepared_->texts.empty()) return absl::ZeroDuration();
   }
   CutDelivered();
   last_insert_ = now;
@@ -76,17 +76,45 @@ absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendRows(storage::S
   return absl::ZeroDuration();
 }
 
-// Nullopt: it was sent.
-absl::optional<absl::Duration> ClickhouseDelivery::SendBlock(bool texts, absl::Time now) {
-  const BlockColumns& columns = texts ? blocks_->texts : blocks_->points;
+absl::StatusOr<ClickhouseDelivery::Prepared> ClickhouseDelivery::Prepare(
+    storage::StoreReader& reader, const std::map<int64_t, Place>& places,
+    const absl::optional<Cut>& cut) {
+  Prepared prepared;
+  ASSIGN_OR_RETURN(Blocks blocks, rows_.Read(reader, streams_, places, cut, options_.cut_values));
+  prepared.places = places;
+  prepared.to = blocks.to;
+  prepared.more = blocks.more || blocks.rows() >= options_.full_values;
+  if (blocks.points.rows() > 0) {
+    prepared.points_token = "ranklog-" + Digest("points " + blocks.point_range);
+    ASSIGN_OR_RETURN(prepared.points, blocks.points.Points(run_.project, RunOf()));
+  }
+  if (blocks.texts.rows() > 0) {
+    prepared.texts_token = "ranklog-" + Digest("texts " + blocks.text_range);
+    ASSIGN_OR_RETURN(prepared.texts, blocks.texts.Texts(run_.project, RunOf()));
+  }
+  return prepared;
+}
+
+// Nullopt: it was sent. If more rows wait, the next cut is made meanwhile: by this thread, whose
+// crash would be known as one of this delivery.
+absl::optional<absl::Duration> ClickhouseDelivery::SendBlock(storage::StoreReader& reader,
+                                                             bool texts, absl::Time now) {
   const char* const table = texts ? "texts" : "points";
-  const std::string token = absl::StrCat(
-      "ranklog-",
-      Digest(absl::StrCat(table, " ", texts ? blocks_->text_range : blocks_->point_range)));
-  const absl::StatusOr<HttpResponse> answer = SendRequest(
-      Insert(at(), table, texts ? kTextColumns : kPointColumns, "Native", token,
-             texts ? columns.Texts(run_.project, RunOf()) : columns.Points(run_.project, RunOf())),
-      /*is_insert=*/true);
+  HttpRequest request = InsertGzip(at(), table, texts ? kTextColumns : kPointColumns, "Native",
+                                   texts ? prepared_->texts_token : prepared_->points_token,
+                                   texts ? prepared_->texts : prepared_->points);
+  absl::StatusOr<HttpResponse> answer;
+  if (more_ && !next_) {
+    std::thread sender([&] { answer = SendRequest(std::move(request), /*is_insert=*/true); });
+    std::map<int64_t, Place> places = cursor_.places;
+    Move(cursor_.cut->to, &places);
+    absl::StatusOr<Prepared> next = Prepare(reader, places, absl::nullopt);
+    sender.join();
+    // An error is found again when its turn comes.
+    if (next.ok()) next_ = *std::move(next);
+  } else {
+    answer = SendRequest(std::move(request), /*is_insert=*/true);
+  }
   if (OutcomeOf(answer) != Outcome::kAccepted) {
     return NotAccepted(absl::StrCat("insert into ", table), answer, now);
   }
@@ -98,26 +126,32 @@ absl::optional<absl::Duration> ClickhouseDelivery::SendBlock(bool texts, absl::T
 }
 
 absl::Status ClickhouseDelivery::FixCut(storage::StoreReader& reader) {
-  ASSIGN_OR_RETURN(Blocks blocks, rows_.Read(reader, streams_, cursor_.places, absl::nullopt,
-                                             options_.cut_values));
-  const size_t values = blocks.points.rows() + blocks.texts.rows();
-  more_ = blocks.more || values >= options_.full_values;
-  if (blocks.to.empty()) return absl::OkStatus();
-  cursor_.cut = Cut{.to = blocks.to, .boot = options_.boot, .boot_us = options_.boot_clock_us()};
-  points_sent_ = blocks.points.rows() == 0;
-  texts_sent_ = blocks.texts.rows() == 0;
-  blocks_ = std::move(blocks);
+  if (next_ && next_->places != cursor_.places) next_.reset();
+  if (!next_) {
+    ASSIGN_OR_RETURN(next_, Prepare(reader, cursor_.places, absl::nullopt));
+  }
+  more_ = next_->more;
+  if (!next_->to.empty()) {
+    cursor_.cut = Cut{.to = next_->to, .boot = options_.boot, .boot_us = options_.boot_clock_us()};
+    prepared_ = std::move(next_);
+  }
+  next_.reset();
   return absl::OkStatus();
 }
 
-void ClickhouseDelivery::CutDelivered() {
-  for (const auto& [stream, seq] : cursor_.cut->to) {
-    Place& place = cursor_.places[stream];
+void ClickhouseDelivery::Move(const std::map<int64_t, uint64_t>& to,
+                              std::map<int64_t, Place>* places) {
+  for (const auto& [stream, seq] : to) {
+    Place& place = (*places)[stream];
     place.points = std::max(place.points, seq);
     place.texts = std::max(place.texts, seq);
   }
+}
+
+void ClickhouseDelivery::CutDelivered() {
+  Move(cursor_.cut->to, &cursor_.places);
   cursor_.cut.reset();
-  blocks_.reset();
+  prepared_.reset();
 }
 
 // The run's rows are made from the streams' rows, which are what is sent. While some of these wait,
@@ -167,21 +201,25 @@ absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendSamples(
   }
   if (!values.empty()) {
     const uint64_t part = PartOf(streams_);
-    NativeBlock block(8, values.size());
-    block.AddConstant("project", run_.project);
-    block.AddConstant("run", RunOf());
-    block.AddConstant("node", streams_.front().identity.node);
-    block.Add("name", names, indexes);
-    block.AddTimes("ts", times_us);
-    block.Add("value", absl::MakeConstSpan(values));
-    block.Add("part", absl::MakeConstSpan(std::vector<uint64_t>(values.size(), part)));
-    block.Add("number", absl::MakeConstSpan(numbers));
+    GzipWriter gzip;
+    {
+      NativeBlock block(8, values.size(), [&](absl::string_view piece) { gzip.Add(piece); });
+      block.AddConstant("project", run_.project);
+      block.AddConstant("run", RunOf());
+      block.AddConstant("node", streams_.front().identity.node);
+      block.Add("name", names, indexes);
+      block.AddTimes("ts", times_us);
+      block.Add("value", absl::MakeConstSpan(values));
+      block.AddFew("part", std::vector<uint64_t>{part}, std::vector<uint32_t>(values.size(), 0));
+      block.Add("number", absl::MakeConstSpan(numbers));
+    }
+    ASSIGN_OR_RETURN(std::string body, gzip.Finish());
     const std::string token = absl::StrCat(
         "ranklog-",
         Digest(absl::StrCat("samples ", part, " ", cursor_.samples, "-", cursor_.samples_to)));
     const absl::StatusOr<HttpResponse> answer = SendRequest(
-        Insert(at(), "system_samples", "project, run, node, name, ts, value, part, number",
-               "Native", token, block.Take()),
+        InsertGzip(at(), "system_samples", "project, run, node, name, ts, value, part, number",
+                   "Native", token, std::move(body)),
         /*is_insert=*/true);
     if (OutcomeOf(answer) != Outcome::kAccepted) {
       return NotAccepted("insert into system_samples", answer, now);

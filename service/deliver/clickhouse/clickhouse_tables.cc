@@ -146,7 +146,8 @@ absl::Duration ClickhouseDelivery::AskPlaces(absl::Time now) {
     }
   }
   asked_ = now;
-  blocks_.reset();  // the server may have a part of the cut
+  prepared_.reset();  // the server may have a part of the cut
+  next_.reset();
   OnSuccess();
   return absl::ZeroDuration();
 }

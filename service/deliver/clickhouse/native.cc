@@ -1,5 +1,6 @@
 #include "service/deliver/clickhouse/native.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -20,7 +21,8 @@ uint32_t Dictionary::IndexOf(const std::string& text) {
   return found->second;
 }
 
-NativeBlock::NativeBlock(size_t columns, size_t rows) : rows_(rows) {
+NativeBlock::NativeBlock(size_t columns, size_t rows, Sink sink)
+    : rows_(rows), sink_(std::move(sink)) {
   Varint(columns);
   Varint(rows);
 }
@@ -60,41 +62,75 @@ void NativeBlock::Add(absl::string_view name, absl::Span<const std::string> text
   for (const std::string& text : texts) Text(text);
 }
 
-void NativeBlock::DictionaryHeader(absl::string_view name, absl::Span<const std::string> texts) {
+void NativeBlock::DictionaryHeader(size_t size) {
   constexpr uint64_t kVersion = 1;
-  constexpr uint64_t kHasTexts = 1 << 9;
+  constexpr uint64_t kHasKeys = 1 << 9;
   constexpr uint64_t kIsNew = 1 << 10;
-  Header(name, "LowCardinality(String)");
   Number(kVersion);
-  Number(IndexType(texts.size()) | kHasTexts | kIsNew);
-  Number(texts.size());
-  for (const std::string& text : texts) Text(text);
-  Number(rows_);
+  Number(IndexType(size) | kHasKeys | kIsNew);
+  Number(size);
 }
 
-void NativeBlock::Add(absl::string_view name, const Dictionary& texts,
-                      absl::Span<const uint32_t> indexes) {
-  DictionaryHeader(name, texts.texts());
-  switch (IndexType(texts.texts().size())) {
+template <typename T>
+void NativeBlock::Narrow(absl::Span<const uint32_t> indexes) {
+  const std::vector<T> narrow(indexes.begin(), indexes.end());
+  Bytes(narrow.data(), narrow.size() * sizeof(T));
+}
+
+void NativeBlock::Indexes(size_t size, absl::Span<const uint32_t> indexes) {
+  Number(rows_);
+  switch (IndexType(size)) {
     case 0:
-      for (const uint32_t index : indexes) out_.push_back(static_cast<char>(index));
+      Narrow<uint8_t>(indexes);
       break;
     case 1:
-      for (const uint32_t index : indexes) {
-        const auto narrow = static_cast<uint16_t>(index);
-        Bytes(&narrow, sizeof narrow);
-      }
+      Narrow<uint16_t>(indexes);
       break;
     default:
       Bytes(indexes.data(), indexes.size() * sizeof(uint32_t));
   }
 }
 
+void NativeBlock::Add(absl::string_view name, const Dictionary& texts,
+                      absl::Span<const uint32_t> indexes) {
+  Header(name, "LowCardinality(String)");
+  DictionaryHeader(texts.texts().size());
+  for (const std::string& text : texts.texts()) Text(text);
+  Indexes(texts.texts().size(), indexes);
+}
+
+template <typename T>
+void NativeBlock::Few(absl::string_view name, absl::string_view type, absl::Span<const T> numbers,
+                      absl::Span<const uint32_t> indexes) {
+  std::vector<T> keys = {0};  // each once; the server expects the default first
+  std::vector<uint32_t> key_of(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto found = std::find(keys.begin(), keys.end(), numbers[i]);
+    key_of[i] = static_cast<uint32_t>(found - keys.begin());
+    if (found == keys.end()) keys.push_back(numbers[i]);
+  }
+  Header(name, type);
+  DictionaryHeader(keys.size());
+  Bytes(keys.data(), keys.size() * sizeof(T));
+  std::vector<uint32_t> mapped(indexes.size());
+  for (size_t i = 0; i < indexes.size(); ++i) mapped[i] = key_of[indexes[i]];
+  Indexes(keys.size(), mapped);
+}
+
+void NativeBlock::AddFew(absl::string_view name, absl::Span<const uint32_t> numbers,
+                         absl::Span<const uint32_t> indexes) {
+  Few(name, "LowCardinality(UInt32)", numbers, indexes);
+}
+
+void NativeBlock::AddFew(absl::string_view name, absl::Span<const uint64_t> numbers,
+                         absl::Span<const uint32_t> indexes) {
+  Few(name, "LowCardinality(UInt64)", numbers, indexes);
+}
+
 void NativeBlock::AddConstant(absl::string_view name, const std::string& text) {
-  const bool is_default = text.empty();
-  DictionaryHeader(name,
-                   is_default ? std::vector<std::string>{""} : std::vector<std::string>{"", text});
-  out_.append(rows_, is_default ? '\0' : '\1');
+  Dictionary one;
+  const uint32_t index = one.IndexOf(text);
+  Add(name, one, std::vector<uint32_t>(rows_, index));
 }
 
 void NativeBlock::Header(absl::string_view name, absl::string_view type) {
@@ -114,7 +150,20 @@ void NativeBlock::Text(absl::string_view text) {
 
 // The format is little-endian, as all machines that we build for.
 void NativeBlock::Bytes(const void* data, size_t size) {
-  out_.append(static_cast<const char*>(data), size);
+  constexpr size_t kLarge = 64 << 10;
+  const absl::string_view bytes(static_cast<const char*>(data), size);
+  if (size >= kLarge) {
+    Flush();
+    sink_(bytes);
+    return;
+  }
+  out_.append(bytes.data(), bytes.size());
+  if (out_.size() >= 2 * kLarge) Flush();
+}
+
+void NativeBlock::Flush() {
+  if (!out_.empty()) sink_(out_);
+  out_.clear();
 }
 
 }  // namespace ranklog::deliver::clickhouse

@@ -5,6 +5,7 @@
 #define SERVICE_DELIVER_CLICKHOUSE_NATIVE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -34,7 +35,14 @@ class Dictionary {
 // src/DataTypes/Serializations/SerializationLowCardinality.cpp, at revision 0, which HTTP uses.
 class NativeBlock {
  public:
-  NativeBlock(size_t columns, size_t rows);
+  // `sink` gets the block piece by piece.
+  using Sink = std::function<void(absl::string_view piece)>;
+  NativeBlock(size_t columns, size_t rows, Sink sink);
+  ~NativeBlock() { Flush(); }
+  // Hands over the rest; the destructor does it, too.
+  void Flush();
+  NativeBlock(const NativeBlock&) = delete;
+  NativeBlock& operator=(const NativeBlock&) = delete;
 
   void Add(absl::string_view name, absl::Span<const uint8_t> values);         // UInt8
   void Add(absl::string_view name, absl::Span<const uint32_t> values);        // UInt32
@@ -44,10 +52,14 @@ class NativeBlock {
   void AddTimes(absl::string_view name, absl::Span<const int64_t> times_us);  // DateTime64(6)
   void Add(absl::string_view name, absl::Span<const std::string> texts);      // String
   void Add(absl::string_view name, const Dictionary& texts, absl::Span<const uint32_t> indexes);
+  // A column with few different numbers: row i has the number numbers[indexes[i]]. As LowCardinality,
+  // which the server converts: one byte per row, so there is less to compress.
+  void AddFew(absl::string_view name, absl::Span<const uint32_t> numbers,
+              absl::Span<const uint32_t> indexes);
+  void AddFew(absl::string_view name, absl::Span<const uint64_t> numbers,
+              absl::Span<const uint32_t> indexes);
   // The same text in each row, as LowCardinality.
   void AddConstant(absl::string_view name, const std::string& text);
-
-  std::string Take() { return std::move(out_); }
 
  private:
   void Header(absl::string_view name, absl::string_view type);
@@ -55,10 +67,17 @@ class NativeBlock {
   void Text(absl::string_view text);
   void Bytes(const void* data, size_t size);
   void Number(uint64_t value) { Bytes(&value, sizeof value); }
-  void DictionaryHeader(absl::string_view name, absl::Span<const std::string> texts);
+  void DictionaryHeader(size_t size);
+  void Indexes(size_t size, absl::Span<const uint32_t> indexes);
+  template <typename T>
+  void Narrow(absl::Span<const uint32_t> indexes);
+  template <typename T>
+  void Few(absl::string_view name, absl::string_view type, absl::Span<const T> numbers,
+           absl::Span<const uint32_t> indexes);
 
   const size_t rows_;
-  std::string out_;
+  const Sink sink_;
+  std::string out_;  // not in the sink yet
 };
 
 }  // namespace ranklog::deliver::clickhouse

@@ -197,7 +197,7 @@ TEST_F(ToyDestinationTest, ProgramDeliversToIt) {
 }
 
 TEST_F(ToyDestinationTest, ItsNameIsKnown) {
-  EXPECT_EQ(deliver::KindsText(), "wandb, mlflow, offline, toy or local");
+  EXPECT_EQ(deliver::KindsText(), "wandb, mlflow, clickhouse, offline, toy or local");
   v1::Hello hello;
   hello.set_protocol(v1::kProtocolVersion);
   hello.mutable_stream()->set_project("p");

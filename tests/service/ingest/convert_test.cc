@@ -47,11 +47,10 @@ TEST(ConvertTest, UnknownDestinationIsMistakeAndRowsStay) {
   AddDestination(&hello, "pigeon");
   ASSERT_OK_AND_ASSIGN(model::Session session, ToSession(hello));
   EXPECT_THAT(session.settings.destinations, ElementsAre("local"));
-  EXPECT_THAT(
-      session.mistakes,
-      ElementsAre(
-          "unknown destination \"pigeon\"; use wandb, mlflow, offline or local; it is ignored",
-          "so the rows stay on this node until `ranklog sync {run} --to wandb`"));
+  EXPECT_THAT(session.mistakes,
+              ElementsAre("unknown destination \"pigeon\"; use wandb, mlflow, clickhouse, offline "
+                          "or local; it is ignored",
+                          "so the rows stay on this node until `ranklog sync {run} --to wandb`"));
   AddDestination(&hello, "wandb");
   AddDestination(&hello, "owl", /*chosen=*/false);
   ASSERT_OK_AND_ASSIGN(session, ToSession(hello));

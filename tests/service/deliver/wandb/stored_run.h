@@ -31,6 +31,7 @@ class StoredRun {
     session_.stream = {"p", "r", 0, 1};
     session_.settings.destination_settings["wandb"]["base_url"] = base_url;
     session_.settings.destination_settings["mlflow"]["tracking_uri"] = kMlflowUrl;
+    session_.settings.destination_settings["clickhouse"]["url"] = "http://127.0.0.1:8123/logs";
     session_.settings.destinations = {"wandb"};
     session_.settings.rank_statistics = {"none"};
     session_.settings.start_time_us = kRunStartUs;
