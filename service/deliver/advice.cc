@@ -12,7 +12,7 @@ constexpr int kNoPermission = 403;
 
 std::string Advice(const Destination& destination, const absl::StatusOr<HttpResponse>& answer,
                    absl::string_view address, bool created) {
-  if (answer.ok() && answer->code == HttpResponse::kUnauthorized) {
+  if (answer.ok() && destination.IsKeyRefused(*answer)) {
     return absl::StrCat("run ", destination.LoginCommand(address), " with a valid key");
   }
   if (answer.ok() && answer->code == kNoPermission) {

@@ -7,6 +7,7 @@
 // If the token may be forgotten, the server is asked what it has before the cut is sent again.
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -105,11 +106,17 @@ absl::optional<absl::Duration> ClickhouseDelivery::SendBlock(storage::StoreReade
                                    texts ? prepared_->texts : prepared_->points);
   absl::StatusOr<HttpResponse> answer;
   if (more_ && !next_) {
-    std::thread sender([&] { answer = SendRequest(std::move(request), /*is_insert=*/true); });
+    const auto send = [&] { answer = SendRequest(std::move(request), /*is_insert=*/true); };
+    std::thread sender;
+    try {
+      sender = std::thread(send);
+    } catch (const std::system_error&) {
+      send();  // no threads left
+    }
     std::map<int64_t, Place> places = cursor_.places;
     Move(cursor_.cut->to, &places);
     absl::StatusOr<Prepared> next = Prepare(reader, places, absl::nullopt);
-    sender.join();
+    if (sender.joinable()) sender.join();
     // An error is found again when its turn comes.
     if (next.ok()) next_ = *std::move(next);
   } else {

@@ -70,8 +70,8 @@ ClickhouseDelivery::Wait ClickhouseDelivery::CheckTables(absl::Time now) {
         now);
   }
   cursor_.tables = true;
+  // Not a success: the backoff after a refused insert goes on.
   next_check_ = now + options_.check_interval;
-  OnSuccess();
   return absl::ZeroDuration();
 }
 
@@ -148,7 +148,6 @@ absl::Duration ClickhouseDelivery::AskPlaces(absl::Time now) {
   asked_ = now;
   prepared_.reset();  // the server may have a part of the cut
   next_.reset();
-  OnSuccess();
   return absl::ZeroDuration();
 }
 
