@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS points_local ON CLUSTER '{cluster}' (
   value Float64 CODEC(Gorilla, ZSTD),
   stream UInt64 CODEC(ZSTD),
   seq UInt64 CODEC(Delta, ZSTD),
-  INDEX seq_range seq TYPE minmax GRANULARITY 1
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/{database}/points_local', '{replica}') ORDER BY (project, run, metric, rank, step)
 SETTINGS replicated_deduplication_window = 100000;
 
@@ -59,7 +59,8 @@ CREATE TABLE IF NOT EXISTS texts_local ON CLUSTER '{cluster}' (
   value String CODEC(ZSTD),
   is_json UInt8,
   stream UInt64 CODEC(ZSTD),
-  seq UInt64 CODEC(Delta, ZSTD)
+  seq UInt64 CODEC(Delta, ZSTD),
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = ReplicatedMergeTree('/clickhouse/tables/{shard}/{database}/texts_local', '{replica}') ORDER BY (project, run, metric, rank, step)
 SETTINGS replicated_deduplication_window = 100000;
 

@@ -4,17 +4,16 @@
 
 -- name: curve
 -- A curve of one rank, thinned to at most 1,000 points.
-WITH ends AS (
-  SELECT min(step) AS first, max(step) - min(step) + 1 AS steps FROM points
-  WHERE project = {project:String} AND run = {run:String} AND metric = {metric:String} AND rank = {rank:UInt32}
-)
 SELECT min(at) AS step, avg(newest) AS mean, min(newest) AS lo, max(newest) AS hi
 FROM (
-  SELECT step AS at, argMax(value, (attempt, seq)) AS newest FROM points
-  WHERE project = {project:String} AND run = {run:String} AND metric = {metric:String} AND rank = {rank:UInt32}
-  GROUP BY at
+  SELECT at, newest, intDiv((at - min(at) OVER ()) * 1000, max(at) OVER () - min(at) OVER () + 1) AS bucket
+  FROM (
+    SELECT step AS at, argMax(value, (attempt, seq)) AS newest FROM points
+    WHERE project = {project:String} AND run = {run:String} AND metric = {metric:String} AND rank = {rank:UInt32}
+    GROUP BY step
+  )
 )
-GROUP BY intDiv((at - (SELECT first FROM ends)) * 1000, (SELECT steps FROM ends))
+GROUP BY bucket
 ORDER BY step;
 
 -- name: statistics

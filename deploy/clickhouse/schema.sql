@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS points (
   value Float64 CODEC(Gorilla, ZSTD),
   stream UInt64 CODEC(ZSTD),
   seq UInt64 CODEC(Delta, ZSTD),
-  INDEX seq_range seq TYPE minmax GRANULARITY 1
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = MergeTree ORDER BY (project, run, metric, rank, step)
 SETTINGS non_replicated_deduplication_window = 100000;
 
@@ -52,7 +52,8 @@ CREATE TABLE IF NOT EXISTS texts (
   value String CODEC(ZSTD),
   is_json UInt8,
   stream UInt64 CODEC(ZSTD),
-  seq UInt64 CODEC(Delta, ZSTD)
+  seq UInt64 CODEC(Delta, ZSTD),
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = MergeTree ORDER BY (project, run, metric, rank, step)
 SETTINGS non_replicated_deduplication_window = 100000;
 

@@ -116,13 +116,13 @@ def main():
             parameters = {"curve": place | {"rank": 5}, "config": {"project": "speed", "key": "lr", "value": "0.1"}, "lost": {}}.get(name, place)
             answer = []
             times = [timed(lambda: answer.append(server.ask(sql, **parameters))) for _ in range(5)]
-            print(f"query {name}: first {1e3 * times[0]:.0f} ms, then {1e3 * min(times[1:]):.0f} ms, {len(answer[0])} rows")
-            if max(times) > 1:
-                failed.append(f"query {name}: {max(times):.2f} s")
+            print(f"query {name}: first {1e3 * times[0]:.0f} ms, then {1e3 * min(times[1:]):.0f} to {1e3 * max(times[1:]):.0f} ms, {len(answer[0])} rows")
+            if sorted(times)[2] > 1:
+                failed.append(f"query {name}: {sorted(times)[2]:.2f} s")
             if name == "slowest":
                 print(f"    rank, steps, excess: {answer[0][0][:3]}")
         begin = time.monotonic()
-        server.ask("SELECT stream, max(seq) FROM points WHERE project = 'speed' AND run = 'large' AND rank IN (0, 1, 2, 3, 4, 5, 6, 7) AND seq > 900 GROUP BY stream")
+        server.ask("SELECT stream, max(seq) FROM points WHERE project = 'speed' AND run = 'large' GROUP BY project, run, stream")
         print(f"what a delivery asks at its start: {1e3 * (time.monotonic() - begin):.0f} ms")
     assert not failed, failed
 

@@ -17,7 +17,7 @@ constexpr SchemaObject kObjects[] = {
   value Float64 CODEC(Gorilla, ZSTD),
   stream UInt64 CODEC(ZSTD),
   seq UInt64 CODEC(Delta, ZSTD),
-  INDEX seq_range seq TYPE minmax GRANULARITY 1
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = MergeTree ORDER BY (project, run, metric, rank, step)
 SETTINGS non_replicated_deduplication_window = 100000)sql"},
     {"rank_statistics", R"sql(CREATE TABLE IF NOT EXISTS rank_statistics (
@@ -54,7 +54,8 @@ GROUP BY project, run, metric, step, attempt)sql"},
   value String CODEC(ZSTD),
   is_json UInt8,
   stream UInt64 CODEC(ZSTD),
-  seq UInt64 CODEC(Delta, ZSTD)
+  seq UInt64 CODEC(Delta, ZSTD),
+  PROJECTION places (SELECT project, run, stream, max(seq) GROUP BY project, run, stream)
 ) ENGINE = MergeTree ORDER BY (project, run, metric, rank, step)
 SETTINGS non_replicated_deduplication_window = 100000)sql"},
     {"system_samples", R"sql(CREATE TABLE IF NOT EXISTS system_samples (
