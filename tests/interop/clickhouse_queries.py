@@ -141,6 +141,27 @@ def cluster(server):
     expect(server.ask("SELECT countMerge(n) FROM rank_statistics", database="shard"), server.ask("SELECT countMerge(n) FROM rank_statistics WHERE run = 'a'"), "view")
 
 
+def promises(server):
+    """What Ranklog relies on: a token drops a repetition in the table and in the view, and a repetition completes a view that lacks the block,
+    as after a crash between the two."""
+    view = next(one for one in statements("schema.sql") if "MATERIALIZED" in one)
+    columns = "project, run, metric, rank, attempt, step, ts, stream, seq, value"
+    lines = "".join(json.dumps({"project": "p", "run": "token", "metric": "m", "rank": rank, "attempt": 1, "step": 0, "ts": "1700000000", "stream": 1, "seq": rank + 1, "value": rank}) + "\n" for rank in range(8))
+
+    def insert(token):
+        settings = f"insert_deduplicate = 1, insert_deduplication_token = '{token}', deduplicate_blocks_in_dependent_materialized_views = 1"
+        sql = f"INSERT INTO points ({columns}) SETTINGS {settings} FORMAT JSONEachRow"
+        server.post("/?" + urllib.parse.urlencode({"database": "ranklog", "query": sql}), lines.encode())
+        return server.ask("SELECT (SELECT count() FROM points WHERE run = 'token'), (SELECT countMerge(n) FROM rank_statistics WHERE run = 'token')")
+
+    server.do("DROP VIEW rank_statistics_mv")
+    expect(insert("a"), [[8, 0]], "a crash before the view")
+    server.do(view)
+    expect(insert("a"), [[8, 8]], "the repetition")
+    expect(insert("a"), [[8, 8]], "another repetition")
+    expect(insert("b"), [[16, 16]], "another token")
+
+
 def main():
     with tempfile.TemporaryDirectory() as home:
         server = clickhouse_site.Server(pathlib.Path(home) / "server")
@@ -153,7 +174,7 @@ def main():
             for check in checks:
                 check(server, queries[check.__name__], {"project": "p", "run": "a"})
                 print(f"{check.__name__}: as expected", flush=True)
-            for check in (repair, dashboard, cluster):
+            for check in (repair, dashboard, cluster, promises):
                 check(server)
                 print(f"{check.__name__}: as expected", flush=True)
         finally:

@@ -83,8 +83,8 @@ struct Settings {
   std::vector<std::string> rank_statistics;
 
   // ---- Where it goes ----
-  // RANKLOG_DESTINATIONS: wandb, mlflow, offline, local; empty: wandb if there are credentials, else
-  // mlflow if MLFLOW_TRACKING_URI is set, else local.
+  // RANKLOG_DESTINATIONS: wandb, mlflow, clickhouse, offline, local; empty: wandb if there are
+  // credentials, else mlflow if MLFLOW_TRACKING_URI is set, else local.
   // WANDB_MODE=offline: offline; disabled: see `disabled`. The daemon knows the trackers; it reports
   // a name that it does not know
   std::vector<std::string> destinations;
