@@ -130,10 +130,14 @@ def samples(server, nodes):
 def sync_later(server, nodes):
     """A run that stayed on its node goes to ClickHouse later."""
     nodes[0].run_rank([*rows(500), {"finish": 1}], RANKLOG_RUN_ID="later", RANKLOG_PROJECT="p6", RANKLOG_DESTINATIONS="local")
-    nodes[0].stop()
-    nodes[0].ranklog("sync", "later", "--to", "clickhouse", CLICKHOUSE_URL=server.url)
-    nodes[0].start()
+    start_ranks(nodes, "parts", 50, 2, RANKLOG_PROJECT="p6", RANKLOG_DESTINATIONS="local")
+    for node, runs in zip(nodes, (("later", "parts"), ("parts-1",))):
+        node.stop()
+        for run in runs:  # a part of a run whose rank 0 is on another node, too
+            node.ranklog("sync", run, "--to", "clickhouse", CLICKHOUSE_URL=server.base, CLICKHOUSE_DATABASE="ranklog")
+        node.start()
     check_rows(server, "p6", "later", 500, 1)
+    check_rows(server, "p6", "parts", 50, 2)
     expect(server.ask("SELECT job_state FROM jobs WHERE run = 'later'"), [["failed"]], "state")
 
 
