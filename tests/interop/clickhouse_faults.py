@@ -185,7 +185,7 @@ def full_disk(server, node, _):
 @trial
 def read_only_account(server, node, _):
     """An account without the right to insert: the user is told what to grant."""
-    server.fault(refuse=497, requests=1, inserts=True)
+    server.fault(refuse=497, requests=10**6, inserts=True)
     ranks = start(node, "rights", lambda rank: [*rows(0, 50, rank), {"finish": 0}])
     await_ranks(ranks)
     wait_for(lambda: "to continue, grant the account" in error(node, "rights"), "the advice")

@@ -1,6 +1,6 @@
 """Figures of ClickHouse as a destination, in one run, so that their ratios hold on any machine: inserts by `ranklog sync`
 against the engine's own INSERT from a file; CPU and bytes per value; each query of deploy/clickhouse at 1,024 ranks. Fails if a goal is missed: a
-million values/s, or 0.7 of the engine's own insert on a slower or busy machine; each query in a second.
+million values/s, or half of the engine's own insert on a slower or busy machine; the median of each query in a second.
 
     clickhouse_speed.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [--rows N] [--metrics N]
 
@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import statistics
 import tempfile
 import time
 
@@ -97,10 +98,10 @@ def main():
             rates.append(values / seconds)
             floors.append(values / of_floor)
             print(f"insert of {values:,} values: {values / seconds:,.0f} values/s, {1e9 * ours / values:.0f} ns of Ranklog's CPU and {1e9 * theirs / values:.0f} ns of the server's per value; INSERT from a file: {values / of_floor:,.0f} values/s")
-        ratio = max(rate / of for rate, of in zip(rates, floors))
-        print(f"inserts: {max(rates):,.0f} values/s; best ratio to the engine's INSERT from a file in one turn: {ratio:.2f}")
-        if max(rates) < 1e6 and ratio < 0.7:
-            failed.append("insert: below a million values/s, and below 0.7 of the engine's own")
+        ratio = statistics.median(rate / of for rate, of in zip(rates, floors))
+        print(f"inserts: {max(rates):,.0f} values/s; median of the turns: {ratio:.2f} of the engine's INSERT from a file")
+        if max(rates) < 1e6 and ratio < 0.5:
+            failed.append("insert: below a million values/s, and below half of the engine's own")
         print(f"bytes on disk per value: {bytes_on_disk(server, 'points') / values / 3:.1f} in points, {bytes_on_disk(server, 'rank_statistics') / values / 3:.1f} in rank_statistics (8 ranks)")
         for table in ("points", "rank_statistics"):
             server.do(f"OPTIMIZE TABLE {table} FINAL")
