@@ -112,7 +112,7 @@ def main():
         seconds = fill(server, options.metrics)
         count = server.ask("SELECT count() FROM points")[0][0]
         print(f"{count:,} values of 1,024 ranks, made in {seconds:.0f} s: {bytes_on_disk(server, 'points') / count:.1f} bytes per value in points, {bytes_on_disk(server, 'rank_statistics') / count:.2f} in rank_statistics")
-        place = {"project": "speed", "run": "large", "metric": "m7"}
+        place = {"project": "speed", "run": "large", "metric": "m0"}
         for name, sql in clickhouse_queries.named("queries.sql").items():
             parameters = {"curve": place | {"rank": 5}, "config": {"project": "speed", "key": "lr", "value": "0.1"}, "lost": {}}.get(name, place)
             answer = []
