@@ -29,6 +29,7 @@ namespace {
 
 constexpr int kWidestPlot = 100;    // a wider curve is not clearer
 constexpr size_t kMostBytes = 400;  // limit for a text in the config or summary: five lines
+constexpr size_t kMostRanks = 32;   // of a job of many nodes, unless they have lost something
 // Limit for the summary, so that other sections stay on the screen.
 constexpr size_t kMostLines = 40;
 
@@ -135,6 +136,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
   } else if (run.local_only) {
     absl::StrAppend(&text, "part of a run whose rank 0 is on another node",
                     IsLocal(report) ? "; kept on this node only" : "", "\n");
+    if (const std::string joined = query::JoinedText(report); !joined.empty()) {
+      absl::StrAppend(&text, joined, "\n");
+    }
   }
   if (!report.stopped.empty()) {
     absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",
@@ -144,8 +148,22 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     const std::string notice = Printable(run.notice);
     absl::StrAppend(&text, run.refused ? terminal.Red(notice) : notice, "\n");
   }
+  const bool nodes = std::any_of(
+      report.ranks.begin(), report.ranks.end(),
+      [&](const query::RankReport& rank) { return rank.node != report.ranks.front().node; });
+  size_t shown = 0;
+  size_t hidden = 0;
   for (const query::RankReport& rank : report.ranks) {
-    absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged");
+    const bool well = rank.losses.total() + rank.losses.items + rank.lost_items +
+                          rank.losses.values + rank.late_rows + rank.replayed_rows ==
+                      0;
+    if (well && shown >= kMostRanks) {
+      ++hidden;
+      continue;
+    }
+    ++shown;
+    absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged",
+                    nodes ? absl::StrCat(" on ", Printable(rank.node)) : "");
     if (const uint64_t lost = rank.losses.total(); lost > 0) {
       absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(lost, " lost")), " (",
                       query::LossesText(rank.losses), ")");
@@ -160,6 +178,7 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");
   }
+  if (hidden > 0) absl::StrAppend(&text, "and ", hidden, " more ranks, without a loss\n");
   if (const std::string in_spools = InSpoolsText(report); !in_spools.empty()) {
     absl::StrAppend(&text, terminal.Red(Printable(in_spools)), "\n");
   }
@@ -248,6 +267,36 @@ PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
   return size;
 }
 
+// The last values over the ranks: "over ranks: min 1.9, mean 5.4, max 8.9 of rank 7 on node3".
+std::string BandText(const query::RunReport& report, const query::RunDigest& digest,
+                     const std::string& metric) {
+  const auto last = [&](const char* statistic) -> absl::optional<double> {
+    const std::string name = absl::StrCat("rank_", statistic, "/", metric);
+    for (const query::RunDigest::Metric& one : digest.metrics) {
+      if (one.name == name && one.series.count() > 0) return one.series.last();
+    }
+    return absl::nullopt;
+  };
+  const auto of_rank = [&](absl::optional<double> number) {
+    if (!number) return std::string();
+    for (const query::RankReport& rank : report.ranks) {
+      if (rank.rank == *number) {
+        return absl::StrCat(" of rank ", rank.rank,
+                            rank.node.empty() ? "" : absl::StrCat(" on ", Printable(rank.node)));
+      }
+    }
+    return std::string();
+  };
+  std::string text;
+  for (const char* statistic : {"min", "mean", "max", "std"}) {
+    const absl::optional<double> value = last(statistic);
+    if (!value) continue;
+    absl::StrAppend(&text, text.empty() ? "over ranks: " : ", ", statistic, " ",
+                    PlainNumber(*value, 6), of_rank(last(absl::StrCat("arg", statistic).c_str())));
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
 absl::Status WriteHtml(const std::string& state_dir, const model::Run& run,
                        const std::string& path) {
   ASSIGN_OR_RETURN(const std::string html, ui::HtmlFile({state_dir, nullptr}, run.id));
@@ -287,7 +336,8 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
            (flags.all ? SectionText("metadata", facts.metadata, true, true, terminal) : "");
     for (const size_t i : digest.plotted) {
       const query::RunDigest::Metric& metric = digest.metrics[i];
-      absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal));
+      absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal),
+                      BandText(report, digest, metric.name));
     }
   }
   std::cout << text;

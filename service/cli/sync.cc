@@ -289,7 +289,8 @@ class Sync {
     if (!flags_.set.empty() && set_.kind.empty()) RETURN_IF_ERROR(ReadSet());
     const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
     const deliver::Destination* const to = deliver::FindDestination(kind);
-    if (kind.empty() || (to != nullptr && !Takes(*to, run))) return absl::OkStatus();
+    const bool takes = to == nullptr ? !run.local_only : Takes(*to, run);
+    if (kind.empty() || !takes) return absl::OkStatus();
     std::map<std::string, std::string> settings = set_.settings;
     if (to != nullptr) settings.merge(SettingsFor(run, *to));
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));

@@ -242,8 +242,21 @@ query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& d
   return problems;
 }
 
+query::Findings ProblemsOf(const query::RunReport& run) {
+  query::Findings problems;
+  if (!run.joined) return problems;
+  if (run.joined->late > 0) {
+    problems.Add(Counted(run.joined->late, "row") +
+                 " came to the daemon of rank 0's node after the run's end: kept on this node only");
+  }
+  if (!run.joined->complete && run.run.state != model::RunState::kRunning) {
+    problems.Add("the daemon of rank 0's node does not have all rows and the end yet");
+  }
+  return problems;
+}
+
 bool VerifyReport::ok() const {
-  return store.ok() && ProblemsOf(spools).empty() &&
+  return store.ok() && ProblemsOf(run).empty() && ProblemsOf(spools).empty() &&
          std::all_of(store.ranks.begin(), store.ranks.end(),
                      [](const query::RankCheck& rank) { return ProblemsOf(rank).empty(); }) &&
          std::all_of(destinations.begin(), destinations.end(), [this](const DestinationCheck& one) {
@@ -261,6 +274,14 @@ Json ToJson(const VerifyReport& report) {
   const query::RowSum sum = report.store.sum();
   Json problems = Texts(report.store.file);
   for (const std::string& text : report.store.findings.texts()) problems.push_back(text);
+  Json joined;
+  if (const auto& counts = report.run.joined) {
+    joined = {{"rows", counts->rows},
+              {"joined", counts->joined},
+              {"late", counts->late},
+              {"complete", counts->complete},
+              {"problems", Texts(ProblemsOf(report.run))}};
+  }
   return {{"run_id", report.run.run.run_id},
           {"name", report.run.run.name},
           {"project", report.run.run.project},
@@ -284,6 +305,7 @@ Json ToJson(const VerifyReport& report) {
             {"holds", sum.holds()}}},
           {"spools",
            {{"rows", UnreadRows(report.spools)}, {"problems", Texts(ProblemsOf(report.spools))}}},
+          {"joined", joined},
           {"ranks", ranks},
           {"destinations", destinations}};
 }
@@ -295,9 +317,13 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
                    Printable(absl::StrCat(run.project, ":", run.run_id)), "  ",
                    std::string(model::Name(run.state)), "\n\n", Tables(report, terminal), "\n",
                    SumText(report.store.sum()));
+  if (const std::string joined = query::JoinedText(report.run); !joined.empty()) {
+    absl::StrAppend(&text, "joined: ", joined, "\n");
+  }
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
-                  Lines("run", report.store.findings, terminal),
-                  Lines("spools", ProblemsOf(report.spools), terminal));
+                                      Lines("run", report.store.findings, terminal),
+                    Lines("joined", ProblemsOf(report.run), terminal),
+                    Lines("spools", ProblemsOf(report.spools), terminal));
   for (const query::RankCheck& rank : report.store.ranks) {
     absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
   }

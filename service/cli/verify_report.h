@@ -37,6 +37,8 @@ struct VerifyReport {
 
 // The problems of the spools, a rank or a destination; empty if nothing is missing.
 query::Findings ProblemsOf(const std::vector<UnreadSpool>& spools);
+// Of the rows that join those of rank 0 on another node.
+query::Findings ProblemsOf(const query::RunReport& run);
 query::Findings ProblemsOf(const query::RankCheck& rank);
 query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
 

@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& rea
 }
 
 absl::Status LiveRun::Refresh(storage::StoreReader& reader) {
-  ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
+  RETURN_IF_ERROR(reader.UpdateStreams(run_.id, &streams_));
   for (const Stream& stream : streams_) {
     const bool known = shapes_.contains(stream.id);
     // Skips streams that an earlier life of the run completed.
@@ -277,6 +277,7 @@ absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time 
     ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
     if (!run_.primary_chosen) return AwaitPrimary(reader, now);
     aggregator_ = MakeAggregator({});
+    streams_.clear();  // some are primary now
   }
   RETURN_IF_ERROR(Refresh(reader));
   const bool closing = CanBeClosed(now);

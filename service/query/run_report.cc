@@ -80,6 +80,23 @@ absl::StatusOr<std::vector<DestinationReport>> ReportDestinations(
   return reports;
 }
 
+absl::optional<JoinedReport> ReportJoined(const std::vector<model::Stream>& streams) {
+  JoinedReport report;
+  report.complete = true;
+  bool any = false;
+  for (const model::Stream& stream : streams) {
+    const bool open = stream.joined == model::Joined::kOpen;
+    any |= !open || stream.joined_seq > 0;
+    report.complete &= !open;
+    report.rows += stream.durable_seq;
+    report.joined += std::min(stream.joined_seq, stream.durable_seq);
+    if (stream.joined == model::Joined::kLate) {
+      report.late += stream.durable_seq - std::min(stream.joined_seq, stream.durable_seq);
+    }
+  }
+  return any ? absl::make_optional(report) : absl::nullopt;
+}
+
 Json TextOf(absl::string_view text) { return std::string(text); }
 
 }  // namespace
@@ -133,6 +150,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
   for (const model::Stream& stream : streams) {
     RankReport& rank = ranks[stream.key.rank];
     rank.rank = stream.key.rank;
+    rank.node = stream.identity.node;
     rank.rows += stream.durable_seq - stream.losses.with_store;
     rank.items += stream.durable_item - stream.lost_items - stream.console_items;
     rank.lost_items += stream.lost_items;
@@ -146,6 +164,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     report.losses += stream.losses;
   }
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
+  if (run.local_only) report.joined = ReportJoined(streams);
   ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));
   ASSIGN_OR_RETURN(report.destinations, ReportDestinations(reader, run, deliveries));
   const auto why = stopped.find(run.id);
@@ -176,6 +195,14 @@ std::vector<std::string> UnnamedTexts(const RunReport& report) {
   return texts;
 }
 
+std::string JoinedText(const RunReport& report) {
+  if (!report.joined) return "";
+  const JoinedReport& joined = *report.joined;
+  return absl::StrCat(joined.joined, " of ", Counted(joined.rows, "row"), " joined those of rank 0",
+                      joined.late > 0 ? absl::StrCat(", ", joined.late, " came after its end") : "",
+                      joined.complete ? "" : " so far");
+}
+
 std::string InSpoolsText(const RunReport& report) {
   if (report.in_spools == 0) return "";
   return absl::StrCat(Counted(report.in_spools, "row"), " of ", report.run.run_id,
@@ -201,6 +228,7 @@ Json ToJson(const RunReport& report) {
   Json ranks = Json::array();
   for (const RankReport& rank : report.ranks) {
     ranks.push_back({{"rank", rank.rank},
+                     {"node", rank.node},
                      {"rows", rank.rows},
                      {"lost", rank.losses.total()},
                      {"losses", LossesJson(rank.losses)},
@@ -249,6 +277,12 @@ Json ToJson(const RunReport& report) {
                {"tags", run.settings.tags},
                {"notes", run.settings.notes},
                {"started", static_cast<double>(run.started_us) / 1e6}};
+  if (const auto& joined = report.joined) {
+    json["joined"] = {{"rows", joined->rows},
+                      {"joined", joined->joined},
+                      {"late", joined->late},
+                      {"complete", joined->complete}};
+  }
   if (run.state != model::RunState::kRunning) {
     json["ended"] = static_cast<double>(run.ended_us) / 1e6;
     json["exit_code"] = run.exit_code;

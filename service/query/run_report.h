@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "service/model/run.h"
 #include "service/storage/store_reader.h"
 
@@ -21,6 +22,7 @@ inline constexpr char kLocal[] = "local";
 // Totals over all streams of the rank.
 struct RankReport {
   uint32_t rank = 0;
+  std::string node;
   uint64_t rows = 0;        // durable rows
   uint64_t items = 0;       // durable items, without those of console lines
   uint64_t lost_items = 0;  // lost with an earlier store, or unreadable
@@ -50,6 +52,15 @@ struct DestinationReport {
   std::string url{};       // of the run's page; empty: not known yet, or none
 };
 
+// A run that is a part: how far the daemon of rank 0's node has it. The counts are at most 10 s old
+// while it runs, and exact once it is complete.
+struct JoinedReport {
+  uint64_t rows = 0;    // of this node's ranks
+  uint64_t joined = 0;  // are there
+  uint64_t late = 0;    // will not be: the run had ended there
+  bool complete = false;
+};
+
 struct RunReport {
   model::Run run;
   std::vector<RankReport> ranks;                // ascending
@@ -57,7 +68,11 @@ struct RunReport {
   model::Losses losses;                         // over all ranks
   uint64_t in_spools = 0;  // rows that only spools have; ReportRun() leaves it 0
   std::string stopped;  // why the daemon cannot aggregate rows; empty: it can, or it is not running
+  absl::optional<JoinedReport> joined{};  // nullopt: nothing was joined across nodes
 };
+
+// "20 of 20 rows joined those of rank 0"; empty if nothing was joined.
+std::string JoinedText(const RunReport& report);
 
 // ", 5 replayed"; empty if no row is replayed.
 std::string ReplayedText(const DestinationReport& destination);

@@ -73,6 +73,33 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
       {run}));
 }
 
+absl::Status StoreReader::UpdateStreams(int64_t run, std::vector<model::Stream>* streams) {
+  size_t read = 0;
+  bool same = true;
+  bool more = false;
+  {
+    Query query = database_.Select(
+        "SELECT id, state, ended_us, durable_seq, passed_step FROM stream WHERE run = ?1 "
+        "ORDER BY rank, thread, started_us, id",
+        {run});
+    for (; query.Next(); ++read) {
+      more = read >= streams->size();
+      if (more) break;
+      model::Stream& stream = (*streams)[read];
+      same = stream.id == query.Integer(0) &&
+             static_cast<int64_t>(stream.state) == query.Integer(1) &&
+             stream.ended_us == query.Integer(2);
+      if (!same) break;
+      stream.durable_seq = query.Unsigned(3);
+      stream.passed_step = query.Integer(4);
+    }
+    RETURN_IF_ERROR(query.status());
+  }
+  if (same && !more && read == streams->size()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*streams, Streams(run));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& key) {
   return ReadStreamOfRing(database_, key);
 }

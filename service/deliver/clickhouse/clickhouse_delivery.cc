@@ -19,7 +19,7 @@ ClickhouseDelivery::ClickhouseDelivery(const Destination& destination, model::Ru
 absl::StatusOr<absl::Duration> ClickhouseDelivery::Act(storage::StoreReader& reader, absl::Time now,
                                                        bool draining) {
   // After the run was read: its rows come from these.
-  ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
+  ASSIGN_OR_RETURN(streams_, OwnStreams(reader, run_.id));
   if (streams_.empty()) return options_.poll_interval;
   if (const Wait wait = CheckTables(now)) return *wait;
   ASSIGN_OR_RETURN(const Wait rows, SendRows(reader, now, draining));

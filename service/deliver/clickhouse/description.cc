@@ -148,4 +148,12 @@ absl::StatusOr<bool> RunSummaryReader::Read(storage::StoreReader& reader, const 
 
 std::string RunSummaryReader::Text() const { return ToJsonText(summary_.ToJson()); }
 
+absl::StatusOr<std::vector<model::Stream>> OwnStreams(storage::StoreReader& reader, int64_t run) {
+  ASSIGN_OR_RETURN(std::vector<model::Stream> streams, reader.Streams(run));
+  streams.erase(std::remove_if(streams.begin(), streams.end(),
+                               [](const model::Stream& stream) { return !stream.peer.empty(); }),
+                streams.end());
+  return streams;
+}
+
 }  // namespace ranklog::deliver::clickhouse

@@ -49,6 +49,10 @@ class RunSummaryReader {
   uint64_t next_row_ = 0;
 };
 
+// The run's streams of this daemon's ranks. Those of other nodes, which it joins, come to the server
+// from their own daemons.
+absl::StatusOr<std::vector<model::Stream>> OwnStreams(storage::StoreReader& reader, int64_t run);
+
 }  // namespace ranklog::deliver::clickhouse
 
 #endif  // SERVICE_DELIVER_CLICKHOUSE_DESCRIPTION_H_

@@ -74,7 +74,7 @@ class Comparison {
         server_(std::move(server)) {}
 
   absl::StatusOr<ReadBackReport> Make(const ReadBackOptions& options) {
-    ASSIGN_OR_RETURN(streams_, reader_.Streams(run_.id));
+    ASSIGN_OR_RETURN(streams_, OwnStreams(reader_, run_.id));
     parameters_ = {{"project", run_.project}, {"run", RunName(run_, streams_)}};
     ReadBackReport report;
     uint64_t done = 0;

@@ -132,6 +132,26 @@ TEST_F(StoreReaderTest, ListsRunsAndStreamsInOrder) {
   EXPECT_THAT(IdsOf(reader_->LiveStreams()), ElementsAre(5));
 }
 
+TEST_F(StoreReaderTest, UpdatesStreams) {
+  const int64_t first = NewStream();
+  const int64_t run = StoredStream(*reader_, first)->run;
+  std::vector<model::Stream> streams;
+  EXPECT_OK(reader_->UpdateStreams(run, &streams));
+  ASSERT_THAT(streams, SizeIs(1));
+  Do([&] {
+    EXPECT_OK(store_->DefineShape(first, 1, Keys(2)));
+    EXPECT_OK(store_->Append(first, Dense(1, 10, 1, 2)));
+    EXPECT_OK(store_->SetProgress(first, 12));
+  });
+  EXPECT_OK(reader_->UpdateStreams(run, &streams));
+  EXPECT_EQ(streams[0].durable_seq, 10u);
+  EXPECT_EQ(streams[0].passed_step, 12);
+  Do([&] { EXPECT_OK(store_->EndStream(first, model::StreamState::kCrashed, 9, "killed", 1)); });
+  EXPECT_OK(reader_->UpdateStreams(run, &streams));
+  EXPECT_EQ(streams[0].state, model::StreamState::kCrashed);
+  EXPECT_EQ(streams[0].reason, "killed");
+}
+
 TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
