@@ -57,6 +57,7 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"peer.requests", peers.requests},
       {"peer.rows", peers.rows},
       {"peer.waiting_rows", waiting},
+      {"peer.late_rows", peers.late_rows},
       {"peer.nodes", peers.nodes.size()},
       {"peer.refused_streams", peers.refused_streams},
       {"peer.refused_connections", peers.refused_connections},

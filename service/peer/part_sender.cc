@@ -193,7 +193,11 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
     sent.closed |= joined != Joined::kOpen;
     if (joined != Joined::kOpen ||
         (sent.seq > sent.saved_seq && now >= sent.saved + options_.save_interval)) {
-      progress.push_back({asked_[i], sent.seq, joined});
+      Progress of{.stream = asked_[i], .seq = sent.seq, .joined = joined, .late_rows = 0};
+      if (joined == Joined::kLate && stream->durable_seq > sent.seq) {
+        of.late_rows = stream->durable_seq - sent.seq;
+      }
+      progress.push_back(of);
       sent.saved_seq = sent.seq;
       sent.saved = now;
     }

@@ -50,6 +50,7 @@ class PartSender {
     int64_t stream = 0;
     uint64_t seq = 0;
     model::Joined joined = model::Joined::kOpen;
+    uint64_t late_rows = 0;  // with kLate: the rows that the receiver will never take
   };
   // Each request of Next() is followed by one of these.
   std::vector<Progress> OnReply(const v1::PushReply& reply, absl::Time now);

@@ -109,7 +109,10 @@ Peering::State Peering::state() const {
     state.error = listener_->error();
     if (state.error.empty()) state.listens = listener_->address().Text();
   }
-  if (loop_ != nullptr) state.links = loop_->Links();
+  if (loop_ != nullptr) {
+    state.links = loop_->Links();
+    state.late_rows = loop_->late_rows();
+  }
   if (receiver_ != nullptr) {
     state.nodes = receiver_->Nodes();
     state.requests = receiver_->counters().requests;

@@ -70,6 +70,7 @@ class Peering {
     std::string listens;  // HOST:PORT; empty: it does not
     std::vector<PushLoop::Link> links;      // the runs that are sent
     std::vector<PushReceiver::Node> nodes;  // those that send
+    uint64_t late_rows = 0;                 // of this node: after the end of the run of rank 0
     uint64_t requests = 0;                  // taken
     uint64_t rows = 0;
     uint64_t refused_streams = 0;

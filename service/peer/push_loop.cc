@@ -139,8 +139,16 @@ void PushLoop::TakeAnswer(Entry& entry, const Answer& answer, absl::Time now) {
     return;
   }
   entry.backoff = absl::ZeroDuration();
-  Save(entry.part->OnReply(answer.reply, now));
+  const std::vector<PartSender::Progress> progress = entry.part->OnReply(answer.reply, now);
+  Save(progress);
   SetError(entry.part->state().why, &entry, now);
+  uint64_t late = 0;
+  for (const PartSender::Progress& of : progress) late += of.late_rows;
+  if (late > 0) {
+    late_rows_ += late;
+    spdlog::warn("run {}: {} rows came after the end of the run of rank 0 at {}, and stay here",
+                 entry.link.run_id, late, entry.link.home);
+  }
   entry.link.own = entry.part->state().own;
   entry.link.last_answer = options_.wall_clock();
 }

@@ -3,6 +3,7 @@
 #ifndef SERVICE_PEER_PUSH_LOOP_H_
 #define SERVICE_PEER_PUSH_LOOP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -82,6 +83,8 @@ class PushLoop {
   std::vector<Link> Links() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether rows wait that can be sent now.
   bool busy() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Rows that stay on this node for good, because the run of rank 0 had ended without them.
+  uint64_t late_rows() const { return late_rows_; }
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
@@ -127,6 +130,7 @@ class PushLoop {
   // Used only by the stepping thread.
   std::map<int64_t, Entry> runs_;
   std::set<int64_t> others_;  // runs that are not parts, and will not become ones
+  std::atomic<uint64_t> late_rows_{0};
   mutable absl::Mutex mutex_;
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
   Pulse pulse_;

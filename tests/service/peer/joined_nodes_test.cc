@@ -83,6 +83,7 @@ TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {
   EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 0u);
   ExpectWhole(10);
   EXPECT_TRUE(away_.sender->Links().empty());
+  EXPECT_EQ(away_.sender->late_rows(), 0u);
 }
 
 TEST_F(JoinedNodesTest, HomeComesLast) {
@@ -215,6 +216,7 @@ TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
   Pass(absl::Seconds(120));
   EXPECT_EQ(At(away_, 2).joined, Joined::kLate);
   EXPECT_EQ(At(away_, 2).joined_seq, 5u);
+  EXPECT_EQ(away_.sender->late_rows(), 4u);  // two of each rank
   EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
   EXPECT_TRUE(away_.sender->Links().empty());
 }
