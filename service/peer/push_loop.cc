@@ -67,6 +67,9 @@ absl::Duration PushLoop::Step() {
         (entry.due || (entry.part != nullptr && now >= entry.part->NextDeadline()))) {
       StepRun(it->first, entry, now);
     }
+    if (entry.waits && entry.link.error.empty() && now >= entry.asked + options_.slow_answer) {
+      SetError("no answer so far", &entry, now);
+    }
     const bool over = entry.not_a_part || (entry.part != nullptr && entry.part->done());
     if (over && !entry.waits && !entry.due) {
       it = runs_.erase(it);
@@ -76,6 +79,8 @@ absl::Duration PushLoop::Step() {
       const absl::Time wanted =
           entry.due || entry.part == nullptr ? now : entry.part->NextDeadline();
       next = std::min(next, std::max(entry.next, wanted));
+    } else if (entry.link.error.empty()) {
+      next = std::min(next, entry.asked + options_.slow_answer);
     }
     if (entry.part != nullptr) links.push_back(entry.link);
     ++it;
@@ -189,6 +194,7 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
     return;
   }
   entry.waits = true;
+  entry.asked = now;
   entry.next = now + (entry.part->more() ? absl::ZeroDuration() : options_.interval);
   send_(*home, **request, [inbox = inbox_, run](absl::Status status, v1::PushReply reply) {
     absl::MutexLock lock(&inbox->mutex);

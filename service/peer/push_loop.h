@@ -51,6 +51,8 @@ class PushLoop {
     std::function<void(int64_t run, const std::string& home, const std::string& error)> on_trouble =
         nullptr;
     absl::Duration trouble_after = absl::Seconds(15);
+    // An answer that takes longer is a trouble. Shorter than the limit of a request.
+    absl::Duration slow_answer = absl::Seconds(8);
     std::function<absl::Time()> steady_clock;
     std::function<absl::Time()> wall_clock = absl::Now;
   };
@@ -104,7 +106,8 @@ class PushLoop {
     std::unique_ptr<PartSender> part;  // null: the run is not looked at yet
     bool not_a_part = false;
     bool due = false;
-    bool waits = false;  // for an answer
+    bool waits = false;                       // for an answer
+    absl::Time asked = absl::InfinitePast();  // when the request was sent that has no answer
     absl::Time next = absl::InfinitePast();
     absl::Duration backoff = absl::ZeroDuration();
     absl::Time trouble_since = absl::InfiniteFuture();

@@ -147,6 +147,21 @@ TEST_F(JoinedNodesTest, ShortCutDelaysRows) {
   ExpectAllJoined(10);
 }
 
+// A link that is cut without an error shows itself in `status` before the request's limit is over.
+TEST_F(JoinedNodesTest, SilenceIsAnErrorSoon) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.silent = true;
+  Log(5, 9);
+  Pass(absl::Seconds(4));
+  ASSERT_EQ(away_.sender->Links().size(), 1u);
+  EXPECT_EQ(away_.sender->Links()[0].error, "");
+  Pass(absl::Seconds(6));
+  EXPECT_THAT(away_.sender->Links()[0].error, HasSubstr("no answer"));
+}
+
 // After a long cut, the rows say of how many ranks they are, and what comes later is late.
 TEST_F(JoinedNodesTest, LongCutCostsABoundedWait) {
   AttachHome();

@@ -29,7 +29,8 @@ inline constexpr int64_t kNowUs = 1'700'000'000'000'000;
 class NodesTest : public ::testing::Test {
  protected:
   struct Network {
-    bool cut = false;        // nothing arrives
+    bool cut = false;        // nothing arrives, which the sender sees at once
+    bool silent = false;     // nothing arrives, and there is no answer
     int lose_answer_of = 0;  // of every n-th request; 0: of none
     bool twice = false;      // each request arrives twice
     int requests = 0;
@@ -188,6 +189,7 @@ class NodesTest : public ::testing::Test {
   void Carry(const v1::PushRequest& request,
              std::function<void(absl::Status, v1::PushReply)> done) {
     ++network_.requests;
+    if (network_.silent) return;
     if (network_.cut || home_.receiver == nullptr) {
       return done(absl::UnavailableError("the network is cut"), {});
     }
