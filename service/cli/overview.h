@@ -66,10 +66,10 @@ struct Overview {
 // Takes one snapshot. `await_ends`: first waits for runs that are about to end; see AwaitEnds().
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
-// The runs that have not ended.
 // The id of the run with this id in the store; empty if it was removed.
 std::string RunIdOf(const Overview& overview, int64_t run);
 
+// The runs that have not ended.
 std::vector<const query::RunReport*> LiveRuns(const Overview& overview);
 
 // The rows that wait for a tracker of this kind.

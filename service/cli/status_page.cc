@@ -189,6 +189,14 @@ std::string PeerLines(const Overview& overview, const DaemonStatus::Peer& peer,
   static constexpr size_t kShown = 8;  // nodes by name
   constexpr double kSilentAfter = 15;  // seconds; a daemon is heard of every 5 s
   std::string text;
+  // `none` as the key's file means that the user does not want it.
+  if (peer.fingerprint.empty() && peer.error.empty() && !peer.key_file.empty()) {
+    for (const query::RunReport* report : LiveRuns(overview)) {
+      if (!report->run.local_only || !report->run.primary_chosen) continue;
+      absl::StrAppend(&text, "joins   ", Printable(report->run.run_id),
+                      " to nothing: there is no peer key; run `ranklog peer-key`\n");
+    }
+  }
   for (const DaemonStatus::Peer::Link& link : peer.links) {
     absl::StrAppend(&text, "joins   ", Printable(RunIdOf(overview, link.run)), " to rank 0 at ",
                     link.home.empty() ? "?" : Printable(link.home), ", ",

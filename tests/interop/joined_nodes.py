@@ -371,6 +371,7 @@ def strangers(lan):
     print(f"strangers: {link['error']}", flush=True)
     peer = nodes[3].peer()
     assert peer["links"] == [] and peer["fingerprint"] == peer["address"] == "", peer
+    wait_for(lambda: "there is no peer key" in nodes[3].ranklog("status"), "the reason of the missing key")
     lan.await_ranks()
     joined = nodes[:2]
     lan.await_end("strangers", joined, seconds=150)
