@@ -133,15 +133,22 @@ std::string ChooseJobOfPeer(const Session& session, Starts starts) {
   if (start == nullptr) {
     start = newest([&](const JobStart& has) { return has.has_launch && IsRestart(session, has); });
   }
+  // The launch of another start: of this node, or of all nodes.
+  const auto is_other = [&](const JobStart& has) {
+    return has.spans_nodes || (session.launch.whole_node && has.has_node);
+  };
   if (start == nullptr) {
-    start = newest([](const JobStart& has) { return has.live && !has.has_rank; });
+    start = newest(
+        [&](const JobStart& has) { return has.first_alive && !has.has_rank && !is_other(has); });
   }
   const bool goes_on =
       (session.launch.id_given && !session.settings.resume.empty()) || session.launch.requeue > 0;
   if (start == nullptr && goes_on) {
     start = newest([](const JobStart& has) { return !has.rank_alive; });
   }
-  if (start == nullptr) start = newest([](const JobStart& has) { return !has.has_rank; });
+  if (start == nullptr) {
+    start = newest([&](const JobStart& has) { return !has.has_rank && !is_other(has); });
+  }
   return start == nullptr ? "" : start->job_id;
 }
 

@@ -44,9 +44,12 @@ model::JobChoice ChooseJob(const model::Session& session, absl::Span<const model
 // 1. The job of a known ring, or of another ring of the same process.
 // 2. The newest job of its launch, if the launch has nodes in common, unless the rank has ended
 //    there.
-// 3. The newest live job of its id in which the rank had no part.
+// 3. The newest job of its id whose rank 0 is alive and in which the rank had no part. Not if that
+//    job's launch has ranks of several nodes, since that launch is another one. Nor if the session's
+//    launch has all ranks of its node (Launch::whole_node) and the job has another one there.
 // 4. With `resume`, or after a requeue: the job that continues.
-// 5. The newest job of its id in which the rank had no part: its rows come late.
+// 5. The newest job of its id in which the rank had no part, with the same exceptions: its rows
+//    come late.
 std::string ChooseJobOfPeer(const model::Session& session,
                             absl::Span<const model::JobStart> starts);
 

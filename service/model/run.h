@@ -22,6 +22,7 @@ struct JobStart {
   bool exists = false;          // it has runs, or had runs that were removed
   bool refused = false;         // rows stay on this node, because `resume` did not allow the start
   bool live = false;            // it has a live stream
+  bool first_alive = false;     // its rank 0 has a live stream here
   bool has_ring = false;        // it has the session's ring
   bool has_process = false;     // it has another ring of the session's Init()
   bool has_rank = false;        // it has had another process of the rank
@@ -32,6 +33,7 @@ struct JobStart {
   int64_t alive_pid = 0;        // of the living process
   bool has_launch = false;      // it has the session's launch
   bool has_node = false;        // it has another launch of the session's node
+  bool spans_nodes = false;     // ranks of this daemon and of others belong to one launch
   bool has_batch_job = false;   // it has the session's step of its batch job
   bool has_batch = false;       // it has any step of that batch job
   uint32_t requeue = 0;         // the highest requeue number of that step
@@ -213,6 +215,10 @@ struct Stream {
 // in the store.
 inline constexpr absl::string_view kSpoolUnread = "; its spool could not be read";
 bool SpoolIsUnread(const Stream& stream);
+
+// The reason of a stream of another node that was ended because its daemon was not heard of. Its
+// rank may be alive.
+inline constexpr absl::string_view kNotHeardOf = "its node was not heard of any more";
 
 // The progress of one destination with a run.
 struct Delivery {

@@ -78,8 +78,7 @@ absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) c
     }
   }
   if (!lost_peers.empty()) {
-    RETURN_IF_ERROR(
-        store.EndPeers(run, lost_peers, "its node was not heard of any more", lost_us).status());
+    RETURN_IF_ERROR(store.EndPeers(run, lost_peers, model::kNotHeardOf, lost_us).status());
   }
   for (const aggregate::Aggregated& result : results) {
     for (const aggregate::Aggregated::NewShape& shape : result.shapes) {

@@ -51,6 +51,7 @@ absl::StatusOr<model::Stream> ReadStreamOfRing(Database& database, const model::
 // and the flags of its launch.
 inline constexpr int64_t kMust = 8;
 inline constexpr int64_t kWarns = 16;
+inline constexpr int64_t kOfPeer = 64;  // of ranks of another node, whose daemon sent them
 inline constexpr int64_t kUnseen = 32;
 int64_t LaunchFlags(const model::Launch& launch);
 void SetLaunchFlags(int64_t flags, model::Launch* launch);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +23,8 @@ constexpr char kSelectJobs[] =
     "coalesce(max(stream.state = ?6), 0), "
     "coalesce(max(stream.rank = ?3 AND stream.incarnation = ?4), 0), "
     "coalesce(max(stream.rank = ?3 AND stream.process = ?5), 0), "
-    "coalesce(max(stream.rank = ?3 AND stream.process <> ?5), 0) "
+    "coalesce(max(stream.rank = ?3 AND stream.process <> ?5), 0), "
+    "coalesce(max(stream.state = ?6 AND stream.rank = 0 AND stream.peer = ''), 0) "
     "FROM given LEFT JOIN job ON job.project = ?1 AND job.job_id = given.job_id "
     "LEFT JOIN stream ON stream.job = job.id "
     "GROUP BY given.job_id ORDER BY given.first";
@@ -39,7 +42,8 @@ std::string BatchOf(const std::string& batch_job) {
 absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Session& session,
                                model::JobStart* start) {
   Query query = database.Select(
-      "SELECT stream.process, stream.state, stream.pid, start.restart, start.launch FROM stream "
+      "SELECT stream.process, stream.state, stream.pid, start.restart, start.launch, "
+      "stream.reason FROM stream "
       "LEFT JOIN start ON start.id = stream.start "
       "WHERE stream.job = ?1 AND stream.rank = ?2 AND stream.process <> ?3 "
       "ORDER BY stream.id DESC",
@@ -53,7 +57,8 @@ absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Ses
     }
     start->rank_in_launch |= query.Text(4) == session.launch.id;
     const auto state = static_cast<StreamState>(query.Integer(1));
-    if (query.Text(0) == last && state != StreamState::kFinished) start->rank_finished = false;
+    const bool finished = state == StreamState::kFinished && query.Text(5) != model::kNotHeardOf;
+    if (query.Text(0) == last && !finished) start->rank_finished = false;
     if (state != StreamState::kLive) continue;
     if (model::AreOfOneProcess(query.Text(0), session.launch.process)) continue;
     start->rank_alive = true;
@@ -92,6 +97,7 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
       starts.push_back({.job_id = query.Text(0),
                         .exists = query.Flag(1),
                         .live = query.Flag(3),
+                        .first_alive = query.Flag(7),
                         .has_ring = query.Flag(4),
                         .has_process = query.Flag(5),
                         .has_rank = query.Flag(6)});
@@ -108,14 +114,19 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
   }
   absl::flat_hash_map<std::string, model::JobStart*> by_id;
   for (model::JobStart& start : starts) by_id.emplace(start.job_id, &start);
+  std::map<std::string, std::set<std::string>> own_launches, other_launches;  // by job
   Query query = writer_.Select(
-      "SELECT job_id, refused, launch, batch_job, requeue, node FROM start "
+      "SELECT job_id, refused, launch, batch_job, requeue, node, flags FROM start "
       "WHERE project = ?1 AND given_id = ?2",
       {session.stream.project, launch.given_id});
   while (query.Next()) {
     const auto found = by_id.find(query.Text(0));
     if (found == by_id.end()) continue;
     model::JobStart* const start = found->second;
+    const bool of_peer = (query.Integer(6) & kOfPeer) != 0;
+    (of_peer ? other_launches : own_launches)[query.Text(0)].insert(query.Text(2));
+    // Where the ranks of other nodes went was a guess, which must not decide for those of this node.
+    if (of_peer && session.peer.empty()) continue;
     start->refused |= query.Flag(1);
     if (query.Text(2) == launch.id) {
       start->has_launch = true;
@@ -129,6 +140,12 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
     start->requeue = std::max(start->requeue, static_cast<uint32_t>(query.Integer(4)));
   }
   RETURN_IF_ERROR(query.status());
+  for (const auto& [job_id, launches] : own_launches) {
+    const std::set<std::string>& others = other_launches[job_id];
+    by_id[job_id]->spans_nodes =
+        std::any_of(launches.begin(), launches.end(),
+                    [&others](const std::string& id) { return others.contains(id); });
+  }
   return starts;
 }
 
@@ -196,6 +213,10 @@ absl::StatusOr<int64_t> Store::FindOrMakeStart(const model::Session& session,
     RETURN_IF_ERROR(Write("UPDATE start SET flags = flags & ~?2 WHERE id = ?1 AND flags & ?2",
                           {*found, kMust}));
   }
+  if (found.ok() && session.peer.empty()) {
+    RETURN_IF_ERROR(Write("UPDATE start SET flags = flags & ~?2 WHERE id = ?1 AND flags & ?2",
+                          {*found, kOfPeer}));
+  }
   if (!absl::IsNotFound(found.status())) return found;
   RETURN_IF_ERROR(
       Write("INSERT INTO start(project, given_id, job_id, launch, restart, batch_job, requeue, "
@@ -203,7 +224,7 @@ absl::StatusOr<int64_t> Store::FindOrMakeStart(const model::Session& session,
             {session.stream.project, launch.given_id, session.stream.job_id, launch.id,
              launch.restart, launch.batch_job, launch.requeue, node,
              LaunchFlags(launch) | (session.settings.resume == "must" ? kMust : 0) |
-                 (assignment.warns ? kWarns : 0),
+                 (assignment.warns ? kWarns : 0) | (session.peer.empty() ? 0 : kOfPeer),
              assignment.refused, assignment.notice}));
   return writer_.last_insert_id();
 }

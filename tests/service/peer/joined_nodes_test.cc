@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 // The ranks of both nodes, each with as many rows.
 class JoinedNodesTest : public NodesTest {
  protected:
-  void AttachHome() {
-    rank_[0] = home_.Attach(0, 0);
-    rank_[1] = home_.Attach(1, 1);
+  void AttachHome(const std::string& start = "1") {
+    rank_[0] = home_.Attach(0, 0, start);
+    rank_[1] = home_.Attach(1, 1, start);
   }
   void AttachAway() {
     rank_[2] = away_.Attach(2, 0);
@@ -236,6 +236,29 @@ TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
   EXPECT_TRUE(away_.sender->Links().empty());
 }
 
+// A rank that was ended as lost has not finished, so its next process belongs to the same start.
+TEST_F(JoinedNodesTest, NextProcessOfALostRankIsLate) {
+  restarts_ranks_ = true;
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  End({0, 1});
+  Pass(absl::Seconds(40));
+  ASSERT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  away_.End(rank_[2], StreamState::kCrashed, 1, "killed");
+  rank_[2] = away_.Attach(2, 0);
+  away_.Log(rank_[2], 3, 6, 2);
+  End({2, 3});
+  network_.cut = false;
+  Pass(absl::Minutes(3));
+  for (const model::Stream& stream : away_.StreamsOf(rank_[2])) {
+    EXPECT_NE(stream.joined, Joined::kOpen) << stream.id;
+  }
+  EXPECT_TRUE(away_.sender->Links().empty());
+}
+
 // The other node is heard of, so its ranks are waited for.
 TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
   AttachHome();
@@ -309,6 +332,21 @@ TEST_F(JoinedNodesTest, SecondStartIsAnotherRun) {
   Pass(absl::Seconds(5));
   EXPECT_EQ(home_.RunOf(rank_[0]).run_id, "job-2");
   ExpectAllJoined(7);
+}
+
+// One launcher starts both nodes. The other node has no part in the first start, and is first in the
+// second one.
+TEST_F(JoinedNodesTest, RankOfTheNextStartDoesNotPullRankZeroIntoTheLast) {
+  one_launcher_ = true;
+  AttachHome();
+  Log(0, 4, {0, 1});
+  Pass(absl::Seconds(7));
+  End({0, 1});
+  rank_[2] = away_.Attach(2, 0, "2");
+  rank_[3] = away_.Attach(3, 1, "2");
+  Pass(absl::Seconds(3));
+  AttachHome("2");
+  EXPECT_EQ(home_.RunOf(rank_[0]).run_id, "job-2");
 }
 
 // Ranks of the other node alone log a step: it is no row of the run, as on one node.

@@ -104,7 +104,8 @@ class NodesTest : public ::testing::Test {
       session.identity.local_world_size = 2;
       session.identity.node_rank = rank / 2;
       session.identity.node = name;
-      session.launch.id = name + start;
+      session.launch.id = (test.one_launcher_ ? "all" : name) + start;
+      session.launch.restarts_ranks = test.restarts_ranks_;
       session.launch.given_id = "job";
       session.launch.id_given = true;
       session.launch.process = name + "@" + std::to_string(incarnation);
@@ -221,6 +222,8 @@ class NodesTest : public ::testing::Test {
   uint64_t starts_ = 0;
   uint64_t incarnations_ = 0;
   std::string resume_;
+  bool one_launcher_ = false;  // of both nodes
+  bool restarts_ranks_ = false;
   Network network_;
   Node home_{this, "home"};  // of the ranks 0 and 1
   Node away_{this, "away"};  // of the ranks 2 and 3
