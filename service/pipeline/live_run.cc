@@ -240,7 +240,12 @@ bool LiveRun::CanBeClosed(absl::Time now) {
     return false;
   }
   ended_since_ = std::min(ended_since_, now);
-  return AllRanksAttached() || now >= ended_since_ + CloseWait();
+  return AllRanksAttached() || now >= CloseTime();
+}
+
+// Ranks that never attached are waited for together with those of which nothing is heard any more.
+absl::Time LiveRun::CloseTime() const {
+  return (JoinsNodes() ? std::min(ended_since_, own_ended_since_) : ended_since_) + CloseWait();
 }
 
 // The lowest rank that attached becomes the first of its node, once no other rank is expected.
@@ -305,7 +310,7 @@ absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time 
   }
   deadline_ = aggregator_->NextDeadline();
   if (ended_since_ != absl::InfiniteFuture() && !closing) {
-    deadline_ = std::min(deadline_, ended_since_ + CloseWait());
+    deadline_ = std::min(deadline_, CloseTime());
   }
   FindLostPeers(now, &write);
   return write;

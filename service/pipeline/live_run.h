@@ -118,6 +118,8 @@ class LiveRun {
   absl::Duration CloseWait() const {
     return JoinsNodes() && options_.heard != nullptr ? options_.peer_wait : options_.close_wait;
   }
+  // When a run whose streams have all ended is closed without them.
+  absl::Time CloseTime() const;
   void FindLostPeers(absl::Time now, RunWrite* write);
   bool AllRead() const;
   bool AllRanksAttached() const;

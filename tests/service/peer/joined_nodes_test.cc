@@ -259,6 +259,18 @@ TEST_F(JoinedNodesTest, NextProcessOfALostRankIsLate) {
   EXPECT_TRUE(away_.sender->Links().empty());
 }
 
+// A rank of the other node never attaches there, and the node is not heard of.
+TEST_F(JoinedNodesTest, AbsentAndLostRanksCostOneWait) {
+  AttachHome();
+  rank_[2] = away_.Attach(2, 0);
+  Log(0, 4, {0, 1, 2});
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  End({0, 1});
+  Pass(absl::Seconds(35));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+}
+
 // The other node is heard of, so its ranks are waited for.
 TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
   AttachHome();
