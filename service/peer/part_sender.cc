@@ -69,6 +69,7 @@ absl::Status PartSender::AddStream(storage::StoreReader& reader, const Stream& s
     *pushed.mutable_hello() = ToHello(part_, stream);
     *pushed.mutable_stream() = pushed.hello().stream();
     sent.asked_hello = true;
+    sent.sent_step = -1;
     *request->add_stream() = std::move(pushed);
     asked_.push_back(stream.id);
     return absl::OkStatus();
@@ -112,9 +113,9 @@ absl::Status PartSender::AddStream(storage::StoreReader& reader, const Stream& s
     *pushed.mutable_end() = EndOf(stream);
     *pushed.mutable_losses() = ToMessage(stream.losses);
   }
-  if (pushed.batch_size() == 0 && !pushed.has_passed_step() && !pushed.has_end()) {
-    return absl::OkStatus();
-  }
+  const bool anything = pushed.batch_size() > 0 || pushed.has_passed_step() || pushed.has_end();
+  if (!anything && now < sent.named + options_.heartbeat) return absl::OkStatus();
+  sent.named = now;
   v1::StreamId& id = *pushed.mutable_stream();
   id.set_project(stream.key.project);
   id.set_job_id(stream.key.job_id);
@@ -171,6 +172,8 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
         sent.closed = true;
         break;
       case v1::PushedAnswer::NOT_YET:
+        // Rows that could not be stored are sent again, with their shapes.
+        sent.attached = false;
         sent.again = now + options_.retry;
         state_.why = answer.why();
         break;

@@ -31,7 +31,7 @@ class PartSender {
     uint64_t sender = 0;  // of this start of the daemon
     size_t stream_bytes = 256 << 10;
     size_t request_bytes = 2 << 20;  // below the limit of a message
-    // So often the receiver hears of this daemon.
+    // So often the receiver hears of each live stream: it may have been started again.
     absl::Duration heartbeat = absl::Seconds(5);
     // Between tries to attach a stream that was not taken.
     absl::Duration retry = absl::Seconds(2);
@@ -79,6 +79,7 @@ class PartSender {
     int64_t passed_step = -1;                 // that it knows
     bool closed = false;                      // nothing more to send
     absl::Time again = absl::InfinitePast();  // the next try
+    absl::Time named = absl::InfinitePast();  // in a request
     uint64_t saved_seq = 0;
     absl::Time saved = absl::InfinitePast();
     // Of the request without an answer.

@@ -39,6 +39,11 @@ Answer Refusal(const absl::Status& why) {
   }
 }
 
+// The sender only says that the stream is live.
+bool IsEmpty(const v1::PushedStream& pushed) {
+  return pushed.batch_size() == 0 && !pushed.has_passed_step() && !pushed.has_end();
+}
+
 // Everything of one stream in a request, checked before it is stored.
 struct Additions {
   std::vector<std::pair<uint32_t, std::vector<std::string>>> shapes;
@@ -138,6 +143,8 @@ void PushReceiver::Handle(const v1::PushRequest& request,
         Find(ingest::ToStreamKey(pushed.stream()), request.sender());
     if (pushed.has_hello()) {
       Attach(job, i, pushed);
+    } else if (known && IsEmpty(pushed)) {
+      job->Answered(i, AnswerOf(Answer::TAKEN));
     } else if (known) {
       Append(job, i, *known, pushed);
     } else {

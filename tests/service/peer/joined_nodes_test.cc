@@ -271,6 +271,37 @@ TEST_F(JoinedNodesTest, AbsentAndLostRanksCostOneWait) {
   EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
 }
 
+// The home starts again between two requests, so the sender sees no error.
+TEST_F(JoinedNodesTest, SilentRanksAreHeardOfAfterARestartOfTheHome) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(3));
+  home_.Kill();
+  home_.Start();
+  End({0, 1});
+  Pass(absl::Minutes(2));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kRunning);
+  End({2, 3});
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
+  ExpectWhole(5);
+}
+
+TEST_F(JoinedNodesTest, LostProgressIsSentAgain) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  away_.Write([&](storage::Store& store) { return store.SetProgress(rank_[2], 50); });
+  away_.Notify(away_.runs[rank_[2]]);
+  Pass(absl::Seconds(2));
+  network_.cut = false;
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(At(home_, 2).passed_step, 50);
+}
+
 // The other node is heard of, so its ranks are waited for.
 TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
   AttachHome();
