@@ -246,8 +246,9 @@ query::Findings ProblemsOf(const query::RunReport& run) {
   query::Findings problems;
   if (!run.joined) return problems;
   if (run.joined->late > 0) {
-    problems.Add(Counted(run.joined->late, "row") +
-                 " came to the daemon of rank 0's node after the run's end: kept on this node only");
+    problems.Add(
+        Counted(run.joined->late, "row") +
+        " came to the daemon of rank 0's node after the run's end: kept on this node only");
   }
   if (!run.joined->complete && run.run.state != model::RunState::kRunning) {
     problems.Add("the daemon of rank 0's node does not have all rows and the end yet");
@@ -321,9 +322,9 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
     absl::StrAppend(&text, "joined: ", joined, "\n");
   }
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
-                                      Lines("run", report.store.findings, terminal),
-                    Lines("joined", ProblemsOf(report.run), terminal),
-                    Lines("spools", ProblemsOf(report.spools), terminal));
+                  Lines("run", report.store.findings, terminal),
+                  Lines("joined", ProblemsOf(report.run), terminal),
+                  Lines("spools", ProblemsOf(report.spools), terminal));
   for (const query::RankCheck& rank : report.store.ranks) {
     absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
   }

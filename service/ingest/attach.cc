@@ -99,7 +99,8 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
   // A rank without a part in the newest job joins what the last one joined. To choose takes time in
   // proportion to the number of streams, of which a job of many nodes has thousands.
   bool same = !given.launch.given_id.empty() && given.launch.given_id == last_joined_.given_id &&
-              given.stream.project == last_joined_.project;
+              given.stream.project == last_joined_.project &&
+              (!last_joined_.spans_nodes || given.launch.id == last_joined_.launch_id);
   if (same) {
     ASSIGN_OR_RETURN(same, store.TakesRank(given, last_joined_.job_id, last_joined_.run));
   }
@@ -107,6 +108,7 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
     ASSIGN_OR_RETURN(last_joined_, ChooseRunOfPeer(given, store));
     last_joined_.project = given.stream.project;
     last_joined_.given_id = given.launch.given_id;
+    last_joined_.launch_id = given.launch.id;
   }
   model::Session session = given;
   session.stream.job_id = last_joined_.job_id;
@@ -119,11 +121,15 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
 absl::StatusOr<Attacher::Joined> Attacher::ChooseRunOfPeer(const model::Session& given,
                                                            storage::Store& store) {
   model::Session session = given;
+  Joined joined;
   if (!session.launch.given_id.empty()) {
     ASSIGN_OR_RETURN(const std::vector<model::JobStart> starts, store.StartsOf(session));
     session.stream.job_id = aggregate::ChooseJobOfPeer(session, starts);
     if (session.stream.job_id.empty()) {
       return absl::NotFoundError("rank 0 of this start has not attached");
+    }
+    for (const model::JobStart& start : starts) {
+      if (start.job_id == session.stream.job_id) joined.spans_nodes = start.spans_nodes;
     }
   }
   ASSIGN_OR_RETURN(const std::vector<model::JobRun> runs, store.RunsOfJob(session));
@@ -133,7 +139,6 @@ absl::StatusOr<Attacher::Joined> Attacher::ChooseRunOfPeer(const model::Session&
   }
   if (home == nullptr) return absl::NotFoundError("rank 0 has not attached");
   if (!home->running) return absl::FailedPreconditionError("the run has ended");
-  Joined joined;
   joined.job_id = session.stream.job_id;
   joined.run_id = home->run_id;
   joined.run = home->id;

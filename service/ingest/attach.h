@@ -61,6 +61,8 @@ class Attacher {
   struct Joined {
     std::string project;
     std::string given_id;
+    std::string launch_id;
+    bool spans_nodes = false;  // as in JobStart
     std::string job_id;
     std::string run_id;
     int64_t run = 0;

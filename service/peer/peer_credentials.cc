@@ -23,7 +23,7 @@ constexpr int kIdle = 10 * 60'000;   // peers of a live job send every few secon
 constexpr int kStreams = 8;          // of one connection; a peer has one call at a time
 constexpr int kConnecting = 10'000;  // for an attempt, with the handshake
 constexpr int kLeastBackoff = 1'000;
-constexpr int kMostBackoff = 30'000;
+constexpr int kMostBackoff = 10'000;
 
 // gRPC writes a line to stderr for each failed handshake, so a scanner could fill the disk.
 void LogSparingly(gpr_log_func_args* line) {

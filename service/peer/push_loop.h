@@ -43,7 +43,7 @@ class PushLoop {
     // Minimum time between two requests of a run, so that one carries the rows of all ranks.
     absl::Duration interval = absl::Milliseconds(250);
     absl::Duration first_backoff = absl::Seconds(1);
-    absl::Duration max_backoff = absl::Seconds(30);
+    absl::Duration max_backoff = absl::Seconds(10);
     // Runs that ended longer ago are not sent: their run at rank 0's node has ended, too.
     absl::Duration forget_after = absl::Hours(24);
     // The rows of a run have not arrived for `trouble_after`, or arrive again (`error` is empty).

@@ -148,8 +148,8 @@ class Store {
   // The stream that carries a ring; kNotFound. The job id of `key` is not used.
   absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);
   absl::StatusOr<bool> IsLive(int64_t stream);
-  // Whether the newest start under the session's launch.given_id belongs to `job_id`, and `run` is
-  // running and has no stream of the session's rank.
+  // Whether the newest start under the session's launch.given_id belongs to `job_id`, which has no
+  // other launch of the session's node, and `run` is running and has no stream of its rank.
   absl::StatusOr<bool> TakesRank(const model::Session& session, const std::string& job_id,
                                  int64_t run);
   // Sets how far the daemon of rank 0's node has a stream. Never goes back.

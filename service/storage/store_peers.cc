@@ -19,21 +19,6 @@ absl::StatusOr<bool> Store::IsLive(int64_t stream) {
   return state == static_cast<int64_t>(model::StreamState::kLive);
 }
 
-absl::StatusOr<bool> Store::TakesRank(const model::Session& session, const std::string& job_id,
-                                      int64_t run) {
-  RETURN_IF_ERROR(CheckInTransaction());
-  ASSIGN_OR_RETURN(
-      const int64_t takes,
-      writer_.SelectInteger(
-          "SELECT coalesce((SELECT job_id FROM start WHERE project = ?1 AND given_id = ?2 "
-          "ORDER BY id DESC LIMIT 1) = ?3, 0) "
-          "AND EXISTS(SELECT 1 FROM run WHERE id = ?4 AND state = ?6) "
-          "AND NOT EXISTS(SELECT 1 FROM stream WHERE run = ?4 AND rank = ?5)",
-          {session.stream.project, session.launch.given_id, job_id, run, session.stream.rank,
-           static_cast<int64_t>(model::RunState::kRunning)}));
-  return takes != 0;
-}
-
 absl::Status Store::SetJoined(int64_t stream, uint64_t seq, model::Joined joined) {
   return WriteOne(
       "UPDATE stream SET joined_seq = max(joined_seq, ?2), joined = max(joined, ?3) "

@@ -149,6 +149,24 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
   return starts;
 }
 
+absl::StatusOr<bool> Store::TakesRank(const model::Session& session, const std::string& job_id,
+                                      int64_t run) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  ASSIGN_OR_RETURN(
+      const int64_t takes,
+      writer_.SelectInteger(
+          "SELECT coalesce((SELECT job_id FROM start WHERE project = ?1 AND given_id = ?2 "
+          "ORDER BY id DESC LIMIT 1) = ?3, 0) "
+          "AND EXISTS(SELECT 1 FROM run WHERE id = ?4 AND state = ?6) "
+          "AND NOT EXISTS(SELECT 1 FROM stream WHERE run = ?4 AND rank = ?5) "
+          "AND NOT EXISTS(SELECT 1 FROM start WHERE project = ?1 AND given_id = ?2 "
+          "AND job_id = ?3 AND node = ?7 AND launch <> ?8)",
+          {session.stream.project, session.launch.given_id, job_id, run, session.stream.rank,
+           static_cast<int64_t>(model::RunState::kRunning), NodeOf(session.identity),
+           session.launch.id}));
+  return takes != 0;
+}
+
 absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {
   RETURN_IF_ERROR(CheckInTransaction());
   const std::string& project = session.stream.project;
