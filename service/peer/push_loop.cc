@@ -43,7 +43,8 @@ void PushLoop::Run() {
   const Pulse::Loop loop(&pulse_);
   Inbox* const inbox = inbox_.get();
   const auto has_something = [inbox]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
-    return inbox->stopping || !inbox->runs.empty() || !inbox->answers.empty();
+    return inbox->stopping || !inbox->runs.empty() || !inbox->answers.empty() ||
+           !inbox->unsaved.empty();
   };
   while (true) {
     const absl::Duration wait = Step();
@@ -59,7 +60,7 @@ absl::Duration PushLoop::Step() {
   if (!taken_up_) TakeUp();
   const absl::Time now = options_.steady_clock();
   TakeMessages(now);
-  absl::Time next = taken_up_ ? absl::InfiniteFuture() : now + options_.first_backoff;
+  absl::Time next = taken_up_ ? save_at_ : now + options_.first_backoff;
   std::vector<Link> links;
   for (auto it = runs_.begin(); it != runs_.end();) {
     Entry& entry = it->second;
@@ -108,6 +109,13 @@ void PushLoop::TakeMessages(absl::Time now) {
     absl::MutexLock lock(&inbox_->mutex);
     notified.swap(inbox_->runs);
     answers.swap(inbox_->answers);
+    if (!inbox_->unsaved.empty()) save_at_ = now + options_.first_backoff;
+    unsaved_.insert(unsaved_.end(), inbox_->unsaved.begin(), inbox_->unsaved.end());
+    inbox_->unsaved.clear();
+  }
+  if (now >= save_at_) {
+    save_at_ = absl::InfiniteFuture();
+    Save(std::exchange(unsaved_, {}));
   }
   for (const auto& [run, answer] : answers) TakeAnswer(runs_[run], answer, now);
   for (const int64_t run : notified) {
@@ -162,6 +170,11 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
   entry.due = false;
   if (entry.part == nullptr) {
     const absl::StatusOr<model::Run> stored = reader_->GetRun(run);
+    if (!stored.ok() && !absl::IsNotFound(stored.status())) {  // of the disk
+      entry.due = true;
+      entry.next = now + options_.first_backoff;
+      return;
+    }
     // A run without its first rank becomes a part, or the run of rank 0, and then is notified.
     entry.not_a_part = !stored.ok() || !stored->local_only || !stored->primary_chosen ||
                        stored->settings.strategy != model::LogStrategy::kMain ||
@@ -212,7 +225,14 @@ void PushLoop::Save(const std::vector<PartSender::Progress>& progress) {
                         }
                         return absl::OkStatus();
                       },
-                  .done = nullptr});
+                  .done =
+                      [progress, inbox = inbox_](const absl::Status& status) {
+                        if (status.ok() || absl::IsNotFound(status)) return;
+                        absl::MutexLock lock(&inbox->mutex);
+                        inbox->unsaved.insert(inbox->unsaved.end(), progress.begin(),
+                                              progress.end());
+                        inbox->changed.Wake();
+                      }});
 }
 
 absl::optional<HostPort> PushLoop::HomeOf(const model::Run& run) const {

@@ -100,6 +100,8 @@ class PushLoop {
     SteadyWait changed;
     std::set<int64_t> runs ABSL_GUARDED_BY(mutex);
     std::map<int64_t, Answer> answers ABSL_GUARDED_BY(mutex);  // by run
+    // What could not be stored.
+    std::vector<PartSender::Progress> unsaved ABSL_GUARDED_BY(mutex);
     bool stopping ABSL_GUARDED_BY(mutex) = false;
   };
   struct Entry {
@@ -121,6 +123,7 @@ class PushLoop {
   void SetError(const std::string& error, Entry* entry, absl::Time now);
   void TakeAnswer(Entry& entry, const Answer& answer, absl::Time now);
   void StepRun(int64_t run, Entry& entry, absl::Time now);
+  // If it fails, it is tried again.
   void Save(const std::vector<PartSender::Progress>& progress);
   absl::optional<HostPort> HomeOf(const model::Run& run) const;
 
@@ -134,6 +137,8 @@ class PushLoop {
   std::map<int64_t, Entry> runs_;
   std::set<int64_t> others_;  // runs that are not parts, and will not become ones
   std::atomic<uint64_t> late_rows_{0};
+  std::vector<PartSender::Progress> unsaved_;
+  absl::Time save_at_ = absl::InfiniteFuture();  // when `unsaved_` is not empty
   mutable absl::Mutex mutex_;
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
   Pulse pulse_;

@@ -20,6 +20,16 @@ KeyUse UseBy(const DaemonStatus::Peer& peer) {
   return UseOfKey(daemon, kOurs);
 }
 
+DaemonStatus::Peer PeerOf(const char* key_file, const std::string& fingerprint, const char* address,
+                          const char* error) {
+  DaemonStatus::Peer peer;
+  peer.key_file = key_file;
+  peer.fingerprint = fingerprint;
+  peer.address = address;
+  peer.error = error;
+  return peer;
+}
+
 TEST(PeerSetupTest, VariablesComeBeforeDefaults) {
   setenv("XDG_CONFIG_HOME", "/config", 1);
   EXPECT_EQ(PeerKeyFile(), "/config/ranklog/peer.key");
@@ -38,26 +48,26 @@ TEST(PeerSetupTest, VariablesComeBeforeDefaults) {
 }
 
 TEST(PeerSetupTest, DaemonWithKeyIsWell) {
-  const KeyUse listens = UseBy({"/k", kOurs, "[::]:4000", ""});
+  const KeyUse listens = UseBy(PeerOf("/k", kOurs, "[::]:4000", ""));
   EXPECT_FALSE(listens.problem);
   EXPECT_EQ(listens.text, "the daemon of this node uses it, and listens at [::]:4000");
-  const KeyUse silent = UseBy({"/k", kOurs, "", ""});
+  const KeyUse silent = UseBy(PeerOf("/k", kOurs, "", ""));
   EXPECT_FALSE(silent.problem);
   EXPECT_THAT(silent.text, HasSubstr("does not listen (--peer-listen none)"));
-  EXPECT_FALSE(UseBy({"", "", "", ""}).problem) << "turned off";
+  EXPECT_FALSE(UseBy(PeerOf("", "", "", "")).problem) << "turned off";
   EXPECT_FALSE(UseOfKey(absl::nullopt, kOurs).problem) << "no daemon";
 }
 
 TEST(PeerSetupTest, DaemonWithoutThisKeyIsProblem) {
   EXPECT_TRUE(UseOfKey(DaemonStatus(), kOurs).problem) << "an older version";
-  const KeyUse late = UseBy({"/k", "", "", ""});
+  const KeyUse late = UseBy(PeerOf("/k", "", "", ""));
   EXPECT_TRUE(late.problem);
   EXPECT_THAT(late.text, HasSubstr("has no key; start it again"));
-  EXPECT_THAT(UseBy({"/k", "", "", "refused /k: chmod"}).text, HasSubstr("no key: refused /k"));
-  const KeyUse other = UseBy({"/k", "SHA256:other", "[::]:1", ""});
+  EXPECT_THAT(UseBy(PeerOf("/k", "", "", "refused /k: chmod")).text, HasSubstr("no key: refused /k"));
+  const KeyUse other = UseBy(PeerOf("/k", "SHA256:other", "[::]:1", ""));
   EXPECT_TRUE(other.problem);
   EXPECT_THAT(other.text, HasSubstr("has another key, SHA256:other; start it again"));
-  EXPECT_TRUE(UseBy({"/k", kOurs, "", "cannot listen"}).problem);
+  EXPECT_TRUE(UseBy(PeerOf("/k", kOurs, "", "cannot listen")).problem);
 }
 
 }  // namespace
