@@ -96,7 +96,14 @@ absl::Status DaemonLife::Open() {
   pipeline::AggregateLoop::Options aggregate;
   aggregate.run.chunk_bytes = 16 << 10;
   aggregate.run.round_bytes = 32 << 10;
-  aggregate.on_primary_chosen = [this](int64_t run) { deliver_->AddRun(run); };
+  aggregate.on_primary_chosen = [this](int64_t run) {
+    if (push_ != nullptr) push_->Notify(run);
+    deliver_->AddRun(run);
+  };
+  if (surroundings_.push != nullptr) {
+    aggregate.run.joins_nodes = true;
+    aggregate.run.heard = [this](const model::Stream& stream) { return receiver_->Heard(stream); };
+  }
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
       aggregate);
@@ -123,7 +130,10 @@ absl::Status DaemonLife::Open() {
   context_.content = content_.get();
   context_.credentials.usual_destination = [](const auto&) { return "wandb"; };
   context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
-  context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };
+  context_.run_changed = [this](int64_t run) {
+    aggregate_->Notify(run);
+    if (push_ != nullptr) push_->Notify(run);
+  };
   context_.when_caught_up = [this](auto then) {
     waiting_.push_back({world_.now(), std::move(then)});
     next_watch_ = absl::InfinitePast();
@@ -137,9 +147,49 @@ absl::Status DaemonLife::Open() {
       });
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
   for (const model::Stream& stream : streams) {
-    if (stream.state == model::StreamState::kLive) registry_.AddKnown(stream);
+    if (stream.state == model::StreamState::kLive && stream.peer.empty()) {
+      registry_.AddKnown(stream);
+    }
   }
+  return surroundings_.push != nullptr ? OpenPeers() : absl::OkStatus();
+}
+
+// What Peering does, without gRPC.
+absl::Status DaemonLife::OpenPeers() {
+  const auto clock = [this] { return world_.now(); };
+  receiver_ = std::make_unique<peer::PushReceiver>(
+      peer::PushReceiver::Options{.store = store_.get(),
+                                  .attacher = attacher_.get(),
+                                  .run_changed = context_.run_changed,
+                                  .steady_clock = clock,
+                                  .wall_clock = context_.wall_clock});
+  ASSIGN_OR_RETURN(auto reader,
+                   storage::StoreReader::Open(surroundings_.state_dir, surroundings_.vfs->name()));
+  peer::PushLoop::Options options;
+  options.part.node = absl::StrCat("node", surroundings_.node);
+  options.part.sender = world_.Bits() | 1;
+  options.part.stream_bytes = 4 << 10;  // so that a request has not always all rows
+  options.part.request_bytes = 16 << 10;
+  options.home = HostPort{"node0", 1};
+  options.steady_clock = clock;
+  options.wall_clock = context_.wall_clock;
+  options.forget_after = absl::Hours(24 * 1000);  // clocks are set by days
+  surroundings_.began(options.part.sender);
+  push_ = std::make_unique<peer::PushLoop>(
+      store_.get(), std::move(reader),
+      [this](const HostPort&, const v1::PushRequest& request, auto done) {
+        surroundings_.push(request, std::move(done));
+      },
+      options);
   return absl::OkStatus();
+}
+
+void DaemonLife::Push(const v1::PushRequest& request,
+                      std::function<void(absl::Status, v1::PushReply)> answer) {
+  receiver_->Handle(request, [this, dead = dead_, answer = std::move(answer)](v1::PushReply reply) {
+    if (*dead || !works()) return answer(absl::UnavailableError("the daemon is gone"), {});
+    answer(absl::OkStatus(), std::move(reply));
+  });
 }
 
 void DaemonLife::Connect(const std::shared_ptr<Link>& link, uint64_t incarnation) {
@@ -190,16 +240,20 @@ absl::Duration DaemonLife::Step() {
         if (now < next_read_) return;
         next_read_ = now + ingest::LiveRings::kInterval;
         return live_rings_->Read();
-      default:
+      case 6:
         if (now < next_removal_) return;
         if (surroundings_.before_removal != nullptr) surroundings_.before_removal();
         next_removal_ = now + retention_->Step();
+        return;
+      default:
+        wait = std::min(wait, push_->Step());
         return;
     }
   };
   std::vector<int> order = {0, 1, 2, 3, 4};
   if (surroundings_.forks) order.push_back(5);
   if (retention_ != nullptr) order.push_back(6);
+  if (push_ != nullptr) order.push_back(7);
   for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[world_.Below(i + 1)]);
   for (int which : order) {
     if (works() && (!world_.faults || world_.Chance(0.8))) stage(which);

@@ -15,6 +15,8 @@
 #include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/server/finish_call.h"
+#include "service/peer/push_loop.h"
+#include "service/peer/push_receiver.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
@@ -40,6 +42,10 @@ class DaemonLife {
     bool uploads = false;  // its ranks stage files
     // called before a run may be removed; null: no run is removed
     std::function<void()> before_removal;
+    // Sends a request to the daemon of rank 0's node; null: the nodes are not joined.
+    std::function<void(const v1::PushRequest&, std::function<void(absl::Status, v1::PushReply)>)>
+        push;
+    std::function<void(uint64_t sender)> began;  // with this number; only if `push` is set
   };
 
   // Opens the store as a starting daemon does.
@@ -50,6 +56,9 @@ class DaemonLife {
   void Connect(const std::shared_ptr<Link>& link, uint64_t incarnation);
   void Finish(const v1::FinishRequest& request, ingest::Answer answer);
   void Pass(const std::string& path);  // the ring of a forked child
+  // Takes a request of another node's daemon. After its death, the answer is an error.
+  void Push(const v1::PushRequest& request,
+            std::function<void(absl::Status, v1::PushReply)> answer);
 
   // Runs one step of one of its threads. Returns the time until the next step.
   absl::Duration Step();
@@ -59,6 +68,7 @@ class DaemonLife {
  private:
   DaemonLife(World* world, Surroundings surroundings);
   absl::Status Open();
+  absl::Status OpenPeers();
   std::vector<pipeline::DeliverLoop::Worker> Workers();
   struct Waiter {
     absl::Time since;
@@ -81,6 +91,8 @@ class DaemonLife {
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
   std::unique_ptr<pipeline::RetentionLoop> retention_;  // null: neither runs nor files are removed
   std::unique_ptr<ingest::Attacher> attacher_;
+  std::unique_ptr<peer::PushReceiver> receiver_;  // null: the nodes are not joined
+  std::unique_ptr<peer::PushLoop> push_;          // the same
   std::unique_ptr<storage::StoreReader> reader_;
   std::unique_ptr<ingest::ContentDir> content_;
   ingest::IngestContext context_;

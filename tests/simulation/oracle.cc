@@ -43,6 +43,7 @@ std::vector<std::string> Oracle::Judge(uint32_t node, storage::StoreReader& read
   wrong_.clear();
   seen_.clear();
   starts_.clear();
+  peers_of_.clear();
   job_of_start_.clear();
   const auto runs = reader.Runs();
   if (!runs.ok()) return {runs.status().ToString()};
@@ -68,6 +69,7 @@ void Oracle::Know(uint32_t node, storage::StoreReader& reader, const Tracker& tr
   if (!runs.ok()) return;
   for (const model::Run& run : *runs) {
     rows_[run.run_id][node] = run.rows;
+    if (joined_ranks > 0) KnowStreams(node, reader, run);
     if (!resumed_elsewhere || node == 0 || run.rows == 0) continue;
     FindReplays(reader, run, tracker);
     rows_[run.run_id][node] -= resumed_[run.run_id].replays.size();
@@ -152,6 +154,7 @@ void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
                          const model::Stream& stream) {
   const RingRecord* const ring = RingOf(stream);
   if (ring == nullptr) return Wrong("a stream of nobody");
+  if (!stream.peer.empty()) return JudgeStreamOfPeer(reader, stream, *ring);
   seen_[ring->incarnation] = ring;
   const auto its_start = starts_.try_emplace(stream.job_id, ring->start).first;
   const auto its_job = job_of_start_.try_emplace(ring->start, stream.job_id).first;

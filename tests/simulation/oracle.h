@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,6 +106,9 @@ class Oracle {
 
   int64_t LastStep() const;  // of all logged rows
 
+  // The ranks of the job, which the home joins; 0: the nodes are not joined.
+  uint32_t joined_ranks = 0;
+  bool one_launcher = false;  // of all nodes; else one for each
   // Only the clocks were wrong, so no row may be late.
   bool expect_no_late_rows = false;
 
@@ -119,6 +123,9 @@ class Oracle {
   // Returns what is wrong with a node once everything should be delivered; empty if nothing is.
   std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
                                  const std::vector<Removed>& removed, const Tracker& tracker);
+  // Returns what is wrong with the streams that the home has from other nodes. Nodes in `gone`
+  // never sent the rest. Call it after Know() for all nodes.
+  std::vector<std::string> JudgeJoined(const std::set<uint32_t>& gone);
 
  private:
   using Line = std::map<std::string, std::string>;  // values as written, by key
@@ -173,8 +180,14 @@ class Oracle {
   // there were `made` rows.
   int64_t HiddenFrom(uint64_t made, uint64_t model::Rewind::*rows) const;
   int64_t StepInRun(const RingRecord& ring, const LoggedRow& row) const;
+  // In oracle_joined.cc.
+  void KnowStreams(uint32_t node, storage::StoreReader& reader, const model::Run& run);
+  void JudgeStart(const model::Stream& stream, const RingRecord& ring);
+  void JudgeStreamOfPeer(storage::StoreReader& reader, const model::Stream& stream,
+                         const RingRecord& ring);
   // In oracle_statistics.cc.
   using ByStep = std::map<int64_t, std::vector<double>>;
+  bool Joins(const model::Run& run) const { return joined_ranks > 0 && !run.local_only; }
   std::map<uint32_t, ByStep> ValuesByRank(const std::string& metric,
                                           const std::vector<model::Stream>& streams) const;
   struct StepOfRun {
@@ -209,6 +222,10 @@ class Oracle {
     std::vector<Line> replays;
   };
   std::map<std::string, Resumed> resumed_;  // by run id
+  // If the nodes are joined, by incarnation: the streams of other nodes there and at home.
+  std::map<uint64_t, model::Stream> parts_;
+  std::map<uint64_t, model::Stream> at_home_;
+  std::set<uint64_t> home_starts_;  // whose rank 0 is known at home
   // The lines of the run being judged, with dead letters at their positions.
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys
@@ -221,6 +238,10 @@ class Oracle {
   std::map<uint32_t, uint64_t> last_process_;   // by rank, of rings with a stream
   std::map<std::string, uint64_t> starts_;      // by job id, at the judged node
   std::map<uint64_t, std::string> job_of_start_;
+  // Streams of other nodes in a job of the judged node.
+  std::map<std::string, std::vector<model::Stream>> peers_of_;
+  // The offset of the steps of another node's stream, by incarnation.
+  std::map<uint64_t, int64_t> peer_bases_;
 };
 
 // Splits a flat JSON object into texts: numbers as written; strings unescaped, after a quote.

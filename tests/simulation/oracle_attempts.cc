@@ -60,12 +60,19 @@ bool Oracle::AttachedAfterEnds(const model::Stream& stream,
 }
 
 int64_t Oracle::StepInRun(const RingRecord& ring, const LoggedRow& row) const {
+  const auto of_peer = peer_bases_.find(ring.incarnation);
+  if (of_peer != peer_bases_.end()) return row.step + of_peer->second;
   const auto base = step_bases_.find({ring.rank, ring.process});
   return row.step + (base == step_bases_.end() ? 0 : base->second);
 }
 
 void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Stream>& streams) {
   step_bases_.clear();
+  peer_bases_.clear();
+  // A node may join after rank 0 has begun again. Then its rows without a step count from there.
+  for (const model::Stream& stream : streams) {
+    if (!stream.peer.empty()) peer_bases_[stream.key.incarnation] = stream.step_base;
+  }
   std::vector<const RingRecord*> primary;
   bool any_overtaken = false;
   uint64_t replayed = 0;

@@ -198,7 +198,10 @@ bool Oracle::IsRemembered(const StepOfRun& known, const std::string& metric, uin
                           int64_t step, const std::vector<model::Stream>& streams) const {
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
     const RingRecord* const ring = RingOf(stream);
-    if (ring == nullptr || ring->rank != rank || ring->ended < known.since) return false;
+    if (ring == nullptr || ring->rank != rank) return false;
+    // The rows of another node wait there for the run.
+    const bool waits = !stream.peer.empty() && !known.continued;
+    if (ring->ended < known.since && !waits) return false;
     const size_t stored = std::min<size_t>(stream.durable_seq, ring->rows.size());
     const size_t forgotten =
         known.continued ? stored - std::min(stored, aggregate::kMaxPassedRows) : 0;
@@ -276,7 +279,14 @@ void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
       Wrong(run.run_id, ": other statistics of ", metric, ":", TextOf(shown));
     }
     const bool any = !shown.empty();
+    const auto count = line.find(absl::StrCat("rank_count/", metric));
+    // Where nodes are joined, a line says how many ranks it has, unless it has all.
+    const auto counts = [&](size_t ranks_in) {
+      if (!Joins(run) || !any || ranks_in == joined_ranks) return count == line.end();
+      return count != line.end() && SameNumber(count->second, static_cast<double>(ranks_in));
+    };
     const auto fits = [&](const std::vector<Contribution>& some) {
+      if (!counts(some.size())) return false;
       if (!on || some.size() < 2) return !any;
       const bool due = differed || Differ(some) || (any && replays_differ);
       return any == due && Same(shown, FiguresOf(some));
@@ -296,7 +306,8 @@ void Oracle::JudgeStatistics(const std::string& metric, const model::Run& run,
     }
     if (!found) {
       Wrong(run.run_id, ": the statistics of ", metric, " at step ", line.at("_step"),
-            " are of no ranks:", TextOf(shown));
+            " are of no ranks:", TextOf(shown),
+            count == line.end() ? "" : absl::StrCat(" count ", count->second));
     }
     differed |= any;
     // If a step was logged again, what a rank logged there may be in either row.

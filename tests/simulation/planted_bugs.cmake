@@ -285,5 +285,80 @@ plant(wandb/artifact_upload.cc artifact_has_a_new_id
 plant(storage/store_reader.cc staged_file_removed_early
   "const bool needed = query.Integer(3) == 0;"
   "const bool needed = query.Integer(3) == 0 && !@BUG@;")
+plant(part_sender.cc lost_request_leaves_a_gap
+  "    Sent& sent = sent_[stream];
+    sent.attached = false;"
+  "    Sent& sent = sent_[stream];
+    if (const Stream* const of = Find(stream); @BUG@ && sent.attached) {
+      sent.seq = of->durable_seq;
+      continue;
+    }
+    sent.attached = false;")
+plant(part_sender.cc answer_taken_for_all_rows
+  "        sent.seq =
+            sent.asked_hello ?"
+  "        sent.seq = @BUG@ ? stream->durable_seq :
+            sent.asked_hello ?")
+plant(part_sender.cc end_before_all_rows
+  "sent.sent_end = complete && stream"
+  "sent.sent_end = (complete || @BUG@) && stream")
+plant(part_sender.cc whole_before_the_end
+  "if (sent.sent_end) joined = Joined::kWhole;"
+  "if (sent.sent_end || (@BUG@ && ended)) joined = Joined::kWhole;")
+plant(part_sender.cc late_counts_as_whole
+  "joined = ended && sent.seq >= stream->durable_seq ?"
+  "joined = ended && (@BUG@ || sent.seq >= stream->durable_seq) ?")
+plant(push_receiver.cc push_answered_before_commit
+  "                 result](storage::Store& store) -> absl::Status {
+         ASSIGN_OR_RETURN(result->live, store.IsLive(known.stream));
+         if (!result->live) return absl::OkStatus();
+         ASSIGN_OR_RETURN(result->durable,
+                          StoreAdditions(known.stream, additions,
+                                         absl::ToUnixMicros(options_.wall_clock()), store));
+         return absl::OkStatus();
+       },
+       .done =
+           [this, job, index, key, known, rows, ends, result](absl::Status status) {"
+  "                 result, job, index](storage::Store& store) -> absl::Status {
+         ASSIGN_OR_RETURN(result->live, store.IsLive(known.stream));
+         if (!result->live) return absl::OkStatus();
+         const bool answered = result->durable == UINT64_MAX;
+         ASSIGN_OR_RETURN(result->durable,
+                          StoreAdditions(known.stream, additions,
+                                         absl::ToUnixMicros(options_.wall_clock()), store));
+         if (@BUG@) {
+           Answer early = AnswerOf(Answer::TAKEN);
+           early.set_durable_seq(std::exchange(result->durable, UINT64_MAX));
+           if (!answered) job->Answered(index, std::move(early));
+         }
+         return absl::OkStatus();
+       },
+       .done =
+           [this, job, index, key, known, rows, ends, result](absl::Status status) {
+             if (result->durable == UINT64_MAX) return options_.run_changed(known.run);")
+plant(push_receiver.cc heard_of_any_sender
+  "  const auto sender = sender_of_.find(stream.id);"
+  "  if (@BUG@) {
+    absl::Time newest = started_;
+    for (const auto& [id, any] : senders_) newest = std::max(newest, any.heard);
+    return newest;
+  }
+  const auto sender = sender_of_.find(stream.id);")
+plant(live_run.cc absent_nodes_waited_for_anew
+  "return (JoinsNodes() ? std::min"
+  "return (JoinsNodes() && !@BUG@ ? std::min")
+plant(run_streams.cc rank_count_of_the_node
+  "world_size_ = std::max(world_size_, stream.identity.world_size);"
+  "world_size_ = std::max(world_size_, @BUG@ ? stream.identity.local_world_size
+                                              : stream.identity.world_size);")
+plant(part_sender.cc silent_streams_not_named
+  "if (!anything && now < sent.named + options_.heartbeat) return absl::OkStatus();"
+  "if (!anything && (@BUG@ || now < sent.named + options_.heartbeat)) return absl::OkStatus();")
+plant(push_loop.cc failed_save_forgotten
+  "if (status.ok() || absl::IsNotFound(status)) return;"
+  "if (@BUG@ || status.ok() || absl::IsNotFound(status)) return;")
+plant(push_loop.cc unread_run_forgotten
+  "if (!stored.ok() && !absl::IsNotFound"
+  "if (!@BUG@ && !stored.ok() && !absl::IsNotFound")
 
 file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

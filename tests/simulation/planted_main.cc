@@ -70,8 +70,10 @@ bool IsFoundBy(uint64_t seed, const Bug& bug, const std::string& scratch) {
 
 // `search`: the first seed to try instead of the known one.
 bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scratch) {
-  const bool of_uploads = bug.known_seed >= kUploadSeeds;
-  if (search && bug.known_seed > kSeedsOfSearch && !of_uploads) {
+  const uint64_t usual = bug.known_seed >= kPeerSeeds     ? kPeerSeeds
+                         : bug.known_seed >= kUploadSeeds ? kUploadSeeds
+                                                          : 1;
+  if (search && bug.known_seed > kSeedsOfSearch && usual == 1) {
     std::printf("%-28s is too rare for a search\n", bug.name.c_str());
     return true;
   }
@@ -80,7 +82,6 @@ bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scr
     std::printf("%s: seed %" PRIu64 " does not find it any more; update planted_bugs.md\n",
                 bug.name.c_str(), bug.known_seed);
   }
-  const uint64_t usual = of_uploads ? kUploadSeeds : 1;
   const uint64_t first = search.value_or(1) - 1 + usual,
                  most = search ? kSeedsOfSearch : kSeedsOfTest;
   for (uint64_t seed = first; seed < first + most; ++seed) {

@@ -116,8 +116,8 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation, bool of_child) 
   hello.mutable_ring()->set_read_live(of_child);
   identity->set_thread(thread);
   identity->set_began_us(options_.began_us);
-  identity->set_boot_id(BootId());
-  hello.mutable_launch()->set_id(absl::StrCat("start ", options_.start));
+  identity->set_boot_id(options_.boot_id.empty() ? BootId() : options_.boot_id);
+  hello.mutable_launch()->set_id(absl::StrCat(options_.launcher, "start ", options_.start));
   hello.mutable_launch()->set_id_given(true);
   hello.mutable_launch()->set_whole_node(true);
   hello.mutable_launch()->set_restarts_ranks(true);

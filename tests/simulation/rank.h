@@ -35,7 +35,9 @@ struct RankOptions {
   uint32_t node = 0;
   uint32_t local_rank = 0;
   uint32_t ranks_of_node = 1;
-  bool counted = true;  // the launcher provides the two fields above
+  bool counted = true;   // the launcher provides the two fields above
+  std::string launcher;  // differs between nodes that have launchers of their own
+  std::string boot_id;   // empty: that of this machine
   uint32_t rings = 1;
   uint32_t children = 0;  // forked, each with a ring
   uint64_t process = 1;   // number of the process of this rank

@@ -10,6 +10,7 @@
 namespace ranklog::simulation {
 
 void SimulatedNode::StartRank(size_t index, int64_t step) {
+  if (left_) return;
   const uint64_t process = ++processes_[index];
   RankOptions rank = options_.rank;
   rank.rank += static_cast<uint32_t>(index) * options_.rank_stride;
@@ -88,7 +89,9 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
     if (!finished) RestartRank(index, process);
     return;
   }
-  world_.After(options_.log_pause + world_.Delay(0, 50),
+  const bool pauses = options_.pauses && world_.Chance(0.02);
+  world_.After(options_.log_pause + world_.Delay(0, 50) +
+                   (pauses ? world_.Delay(5000, 50'000) : absl::ZeroDuration()),
                [this, index, process] { LogRank(index, process); });
 }
 

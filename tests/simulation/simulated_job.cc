@@ -62,7 +62,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   // In some seeds, delivered runs are removed at once, while other ranks still log. A run that
   // continues after its removal is like a run on another node, which the oracle does not judge. So
   // each rank has a run, and none restarts.
-  if (seed % 10 == 9) {
+  if (seed % 10 == 9 && seed < kPeerSeeds) {
     node.removes = true;
     node.rank.strategy = v1::LOG_STRATEGY_ALL;
     node.clock_steps = false;
@@ -70,7 +70,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     resumes_ = false;
   }
   // In other seeds, each run continues again and again, sometimes while its end is in flight.
-  if (seed % 10 == 8) {
+  if (seed % 10 == 8 && seed < kPeerSeeds) {
     reopens_ = node.reopens = tracker.slow_end = true;
     node.rank.strategy = v1::LOG_STRATEGY_ALL;
     node.rank_deaths = 0.1;
@@ -78,11 +78,15 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     resumes_ = false;
   }
   // Seeds from kUploadSeeds on have uploads, so that the others keep their path.
-  if (seed >= kUploadSeeds) {
+  if (seed >= kUploadSeeds && seed < kPeerSeeds) {
     node.uploads = true;
     node.clock_steps = false;  // by a clock that is wrong by weeks, a staged file is left over
   }
-  const uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
+  uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
+  if (seed >= kPeerSeeds) {
+    nodes = world_.Chance(0.6) ? 2 : static_cast<uint32_t>(world_.Between(3, 4));
+    SetUpPeers(nodes, &node);
+  }
   // The rows' times tell which are newest, so no clock is set.
   moves_ = nodes == 1 && resumes_ && !node.clock_steps && world_.Chance(0.5);
   oracle_.moves = tracker.several_stores = moves_;
@@ -103,6 +107,12 @@ void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t
   node.dir = absl::StrCat(node.dir, "/node", index);
   node.must_not_continue = outcome_.seed % 2 == 0;  // draws none either
   node.rank.node = index;
+  if (network_ != nullptr) {
+    // torchrun is a launch of its own on each node; srun is one launch on all nodes.
+    if (!oracle_.one_launcher) node.rank.launcher = absl::StrCat("node", index, " ");
+    if (index > 0) node.rank.boot_id = absl::StrCat("boot of node ", index);
+    node.must_not_continue = outcome_.seed % 4 < 2;
+  }
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;
   node.rank.equal_until = static_cast<int64_t>(outcome_.seed % 5) * 5;
@@ -128,7 +138,7 @@ void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t
 
 bool SimulatedJob::Delivered() const {
   return std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const auto& node) { return node->Delivered(); });
+                     [](const auto& node) { return node->gone() || node->Delivered(); });
 }
 
 void SimulatedJob::Judge() {
@@ -139,6 +149,7 @@ void SimulatedJob::Judge() {
       oracle_.Know(node, **reader, *tracker_);
   }
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    if (nodes_[node]->gone()) continue;
     const auto reader = nodes_[node]->OpenStore();
     if (!reader.ok()) {
       outcome_.wrong.push_back(reader.status().ToString());
@@ -148,6 +159,7 @@ void SimulatedJob::Judge() {
       outcome_.wrong.push_back(std::move(wrong));
     }
   }
+  if (network_ != nullptr) JudgePeers();
   for (const auto& ring : oracle_.rings()) outcome_.rows += ring->rows.size();
 }
 
@@ -172,6 +184,7 @@ void SimulatedJob::ResumeJob() {
     nodes_[1]->Start(step);
     return world_.After(world_.Delay(0, 60000), [this] { ReturnToFirstNode(); });
   }
+  if (network_ != nullptr) return ResumePeers(step);
   for (const auto& node : nodes_) node->ResumeRanks(step);
 }
 
@@ -202,9 +215,14 @@ bool SimulatedJob::SecondNodeFeeds() const {
 
 SeedResult SimulatedJob::Run() {
   const absl::Duration pause = resumes_ ? world_.Delay(100, 30000) : absl::ZeroDuration();
-  const absl::Duration trouble = world_.Delay(3000, 30000) + pause;
-  nodes_[0]->Start(0);
-  if (nodes_.size() > 1 && !moves_) nodes_[1]->Start(0);
+  absl::Duration trouble = world_.Delay(3000, 30000) + pause;
+  if (slow_) trouble += world_.Delay(10'000, 90'000);
+  if (network_ != nullptr) {
+    StartPeers(trouble, pause);
+  } else {
+    nodes_[0]->Start(0);
+    if (nodes_.size() > 1 && !moves_) nodes_[1]->Start(0);
+  }
   if (resumes_) {
     world_.After((trouble - pause) / 2, [this] { EndJob(); });
     world_.After((trouble + pause) / 2, [this] { ResumeJob(); });
@@ -217,7 +235,8 @@ SeedResult SimulatedJob::Run() {
     world_.Note("the faults end");
     world_.faults = false;
     trouble_over = true;
-    for (const auto& node : nodes_) node->EndFaults();
+    if (network_ != nullptr) return EndFaultsOfPeers();
+    for (const auto& node : nodes_) node->EndFaults(/*end_ranks=*/true);
   });
 
   absl::Duration next_look = absl::ZeroDuration();
@@ -225,7 +244,7 @@ SeedResult SimulatedJob::Run() {
   while (!delivered && world_.age() < trouble + kPatience && world_.Next()) {
     if (!trouble_over || world_.age() < next_look) continue;
     next_look = world_.age() + absl::Seconds(5);
-    delivered = Delivered();
+    delivered = Delivered() && Joined(world_.age() - trouble);
   }
   world_.Note(delivered ? "all is delivered" : "something waits for ever");
   if (!delivered) outcome_.wrong.push_back("something waits for ever");

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/simulation/join_watch.h"
 #include "tests/simulation/oracle.h"
+#include "tests/simulation/peer_network.h"
 #include "tests/simulation/simulated_node.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/tracker.h"
@@ -23,6 +25,15 @@ class SimulatedJob {
 
  private:
   void AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part, uint32_t parts);
+  // In joined_job.cc.
+  void SetUpPeers(uint32_t nodes, SimulatedNode::Options* node);
+  void StartPeers(absl::Duration trouble, absl::Duration pause);
+  void ResumePeers(int64_t step);
+  void EndFaultsOfPeers();
+  void LookAtHome();
+  bool Joined(absl::Duration since_trouble) const;
+  void JudgePeers();
+
   void EndJob();
   void ResumeJob();
   void ReturnToFirstNode();
@@ -34,10 +45,14 @@ class SimulatedJob {
   SeedResult outcome_;
   Oracle oracle_;
   std::unique_ptr<Tracker> tracker_;
+  std::unique_ptr<PeerNetwork> network_;  // null: the nodes are not joined
+  std::unique_ptr<JoinWatch> watch_;      // the same
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
   bool resumes_ = false;
   bool reopens_ = false;
   bool moves_ = false;  // the job is resumed on another node
+  bool slow_ = false;   // the nodes are joined, and the job lasts longer than each wait for them
+  absl::Duration resumed_within_ = absl::ZeroDuration();
 };
 
 }  // namespace ranklog::simulation

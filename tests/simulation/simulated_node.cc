@@ -64,7 +64,16 @@ void SimulatedNode::StartDaemon() {
           },
       .forks = options_.children > 0,
       .uploads = options_.uploads,
-      .before_removal = nullptr};
+      .before_removal = nullptr,
+      .push = nullptr,
+      .began = nullptr};
+  if (PeerNetwork* const network = options_.network; network != nullptr) {
+    const uint32_t node = options_.rank.node;
+    surroundings.push = [network, node](const v1::PushRequest& request, auto done) {
+      network->Send(node, request, std::move(done));
+    };
+    surroundings.began = [network, node](uint64_t sender) { network->Began(node, sender); };
+  }
   if (options_.removes) surroundings.before_removal = [this] { CopyStore(); };
   auto started = DaemonLife::Start(&world_, surroundings);
   world_.Note("daemon starts: ", std::string(absl::StatusCodeToString(started.status().code())));
@@ -130,6 +139,11 @@ void SimulatedNode::Leave() {
   for (size_t i = 0; i < ranks_.size(); ++i) KillRank(i);
 }
 
+void SimulatedNode::LeaveForEver() {
+  Leave();
+  gone_ = true;
+}
+
 void SimulatedNode::Return() {
   world_.Note("node ", options_.rank.node, " is back");
   left_ = false;
@@ -186,10 +200,12 @@ void SimulatedNode::StepClock() {
                [this] { StepClock(); });
 }
 
-void SimulatedNode::EndFaults() {
+void SimulatedNode::RestartDaemon() { KillDaemon("at rest"); }
+
+void SimulatedNode::EndFaults(bool end_ranks) {
   logging_ = false;
   vfs_.Heal();
-  EndRanks();
+  if (end_ranks) EndRanks();
   if (daemon_ == nullptr) StartDaemon();
 }
 
@@ -245,6 +261,13 @@ bool SimulatedNode::Delivered() const {
     if (!removable.ok() || !removable->empty()) return false;
   }
   return streams.ok() && streams->empty() && pending.ok() && pending->empty();
+}
+
+bool SimulatedNode::Joined() const {
+  const auto reader = OpenStore();
+  if (!reader.ok()) return false;
+  const auto runs = (*reader)->RunsToJoin(0);
+  return runs.ok() && runs->empty();
 }
 
 void SimulatedNode::Close() {

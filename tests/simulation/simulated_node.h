@@ -11,6 +11,7 @@
 #include "service/storage/store_reader.h"
 #include "tests/simulation/daemon.h"
 #include "tests/simulation/oracle.h"
+#include "tests/simulation/peer_network.h"
 #include "tests/simulation/rank.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/tracker.h"
@@ -39,6 +40,8 @@ class SimulatedNode {
     bool uploads = false;         // its ranks log artifacts and save files
     bool same_pids = false;       // a new process has the number of the old one, as in containers
     bool must_not_continue = false;  // a resumed job must not continue its runs
+    bool pauses = false;             // its ranks are silent now and then
+    PeerNetwork* network = nullptr;  // between the nodes' daemons; null: they are not joined
   };
 
   // All pointers must outlive this object.
@@ -53,10 +56,19 @@ class SimulatedNode {
   // Its ranks and its daemon die. No daemon starts until Return(). The disk and the rings stay.
   void Leave();
   void Return();
+  void LeaveForEver();
+  bool gone() const { return gone_; }
+  // The present daemon; null: none.
+  DaemonLife* daemon() const { return daemon_.get(); }
+  uint64_t lives() const { return lives_; }
   void CutPower();
-  void EndFaults();
+  // Its ranks finish or die, if they do not end later.
+  void EndFaults(bool end_ranks);
+  void RestartDaemon();
   // Everything is at rest: no live rank, no ring, nothing to deliver.
   bool Delivered() const;
+  // The home has all of its ranks' rows, or took no more.
+  bool Joined() const;
   // The daemon closes its files. The oracle then judges the store, and the copies from before the
   // removal of runs.
   void Close();
@@ -104,6 +116,7 @@ class SimulatedNode {
   std::vector<Removed> removed_;
   bool logging_ = true;
   bool left_ = false;
+  bool gone_ = false;  // it never returns
 };
 
 }  // namespace ranklog::simulation

@@ -11,6 +11,8 @@ namespace ranklog::simulation {
 
 // The ranks of seeds from this one on log artifacts and save files, too.
 inline constexpr uint64_t kUploadSeeds = 1'000'000'000;
+// In seeds from this one on, the ranks of two to four nodes are joined in the run of rank 0.
+inline constexpr uint64_t kPeerSeeds = 2'000'000'000;
 
 struct SeedResult {
   uint64_t seed = 0;
