@@ -63,7 +63,8 @@ TEST(PeerSetupTest, DaemonWithoutThisKeyIsProblem) {
   const KeyUse late = UseBy(PeerOf("/k", "", "", ""));
   EXPECT_TRUE(late.problem);
   EXPECT_THAT(late.text, HasSubstr("has no key; start it again"));
-  EXPECT_THAT(UseBy(PeerOf("/k", "", "", "refused /k: chmod")).text, HasSubstr("no key: refused /k"));
+  EXPECT_THAT(UseBy(PeerOf("/k", "", "", "refused /k: chmod")).text,
+              HasSubstr("no key: refused /k"));
   const KeyUse other = UseBy(PeerOf("/k", "SHA256:other", "[::]:1", ""));
   EXPECT_TRUE(other.problem);
   EXPECT_THAT(other.text, HasSubstr("has another key, SHA256:other; start it again"));
