@@ -81,6 +81,9 @@ bool AddNumberNotice(absl::string_view job_id, absl::string_view run_id, uint32_
   return false;
 }
 
-bool SpoolIsUnread(const Stream& stream) { return absl::StrContains(stream.reason, kSpoolUnread); }
+// The node's store may have rows that its daemon could not send any more.
+bool SpoolIsUnread(const Stream& stream) {
+  return absl::StrContains(stream.reason, kSpoolUnread) || stream.reason == kNotHeardOf;
+}
 
 }  // namespace ranklog::model

@@ -224,6 +224,8 @@ TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
   Pass(absl::Seconds(15));
   EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
   EXPECT_THAT(At(home_, 2).reason, HasSubstr("not heard of"));
+  EXPECT_TRUE(model::SpoolIsUnread(At(home_, 2)))
+      << "`show` and `verify` say that rows may be missing";
   // It comes back: its last rows are late, and stay on its node.
   Log(5, 6, {2, 3});
   End({2, 3});
