@@ -100,6 +100,18 @@ constexpr Named kNames[] = {
     {"sample.samples", "ranklog_samples_total", "Samples of system metrics, one per job and time."},
     {"sample.dropped", "ranklog_samples_dropped_total",
      "Samples that were dropped because the store was behind."},
+    {"peer.requests", "ranklog_peer_requests_total", "Requests of daemons of other nodes."},
+    {"peer.rows", "ranklog_peer_rows_total", "Rows of other nodes' ranks, repeated ones included."},
+    {"peer.nodes", "ranklog_peer_nodes", "Nodes whose daemons have sent rows in the last hour.",
+     nullptr, MetricType::Gauge},
+    {"peer.waiting_rows", "ranklog_peer_waiting_rows",
+     "Rows that wait for the daemon of rank 0's node.", nullptr, MetricType::Gauge},
+    {"peer.late_rows", "ranklog_peer_late_rows_total",
+     "Rows that came to rank 0's node after the end of its run."},
+    {"peer.refused_streams", "ranklog_peer_refused_streams_total",
+     "Refusals of malformed rows of other nodes."},
+    {"peer.refused_connections", "ranklog_peer_refused_connections_total",
+     "Connections to the peer port that are not TLS, or were silent."},
 };
 
 // Collects the metric families of one scrape.

@@ -235,7 +235,8 @@ TEST_F(CliTest, RunsJsonHasFieldsInOrder) {
   EXPECT_EQ(run["last_step"], 40);
   ASSERT_THAT(run["ranks"], SizeIs(2));
   EXPECT_EQ(run["ranks"][0]["lost"], 0);
-  EXPECT_EQ(run["ranks"][1], Parse(R"({"rank":1,"rows":4,"lost":3,"losses":{"ring_full":2,
+  EXPECT_EQ(run["ranks"][1],
+            Parse(R"({"rank":1,"node":"n1","rows":4,"lost":3,"losses":{"ring_full":2,
       "invalid":0,"step_behind":1,"too_large":0,"after_finish":0,"with_store":0,"values":0},"items":0,
       "lost_items":0,"refused_items":0,"late_rows":1,"replayed_rows":0,
       "unnamed_spool":"","unread_spool":""})"));

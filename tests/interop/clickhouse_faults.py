@@ -43,7 +43,8 @@ def parts(count, rank, pause, size=50):
 
 
 def start(node, run, calls_of, world=4, **variables):
-    settings = {"RANKLOG_RUN_ID": run, "RANKLOG_PROJECT": "faults", **variables}
+    # A daemon that is killed and started again may take longer than the usual 10 s on a busy machine.
+    settings = {"RANKLOG_RUN_ID": run, "RANKLOG_PROJECT": "faults", "RANKLOG_FINISH_TIMEOUT_MS": "60000", **variables}
     return [node.rank(calls_of(rank), **rank_variables(rank, world), **settings) for rank in range(world)]
 
 
@@ -271,7 +272,7 @@ def wrong_password(_, node, __):
 
 def main():
     daemon, program, cli, set_clock, *chosen = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
         server = clickhouse_site.Server(pathlib.Path(home) / "server")
         stack.callback(lambda: server.kill())
         node = clickhouse_site.Node(pathlib.Path(home) / "node", daemon, program, cli, CLICKHOUSE_URL=server.url, RANKLOG_DESTINATIONS="clickhouse")

@@ -163,7 +163,7 @@ def promises(server):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         server = clickhouse_site.Server(pathlib.Path(home) / "server")
         try:
             make(server)

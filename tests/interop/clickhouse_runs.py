@@ -159,13 +159,13 @@ SCENARIOS["verify_finds"] = verify_finds
 
 def main():
     daemon, program, cli, *chosen = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
         server = clickhouse_site.Server(pathlib.Path(home) / "server")
         stack.callback(server.kill)
         nodes = []
         for name in ("node", "other"):
             node = clickhouse_site.Node(pathlib.Path(home) / name, daemon, program, cli, CLICKHOUSE_URL=server.url, RANKLOG_DESTINATIONS="clickhouse")
-            stack.callback(node.process.kill)
+            stack.callback(lambda node=node: node.process.kill())
             nodes.append(node)
         for name, function in SCENARIOS.items():
             if not chosen or name in chosen:

@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--metrics", type=int, default=100)
     options = parser.parse_args()
     failed = []
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
         server = clickhouse_site.Server(pathlib.Path(home) / "server")
         stack.callback(server.kill)
         node = clickhouse_site.Node(pathlib.Path(home) / "node", *options.programs, CLICKHOUSE_URL=server.url)

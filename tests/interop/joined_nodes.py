@@ -355,7 +355,9 @@ def node_gone(lan):
     assert all(counts[step] == lan.world for step in range(35)) and all(counts[step] in (4, 5, 6) for step in counts), counts
     assert counts[99] == 4, counts
     assert nodes[0].run("gone")["state"] == "finished"  # as far as the others know
-    ranks = {rank["rank"]: rank["rows"] for rank in nodes[0].json("verify", "gone")["ranks"]}
+    found = nodes[0].json("verify", "gone", code=1)["ranks"]
+    assert ["not heard of" in str(rank["problems"]) for rank in found] == [False] * 4 + [True] * 2, found
+    ranks = {rank["rank"]: rank["rows"] for rank in found}
     assert [ranks[rank] for rank in range(4)] == [100] * 4 and all(30 <= ranks[rank] < 100 for rank in (4, 5)), ranks
 
 

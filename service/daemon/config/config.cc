@@ -293,7 +293,7 @@ void AddSamples(CLI::App& app, Config* config) {
 }
 
 void AddPeers(CLI::App& app, Given* given) {
-  constexpr char kPeers[] = "Jobs on several nodes";
+  constexpr char kPeers[] = "Peers";
   app.add_option("--peer-key", given->peer_key,
                  "key file that the daemons of all nodes share, made by `ranklog peer-key`; none: "
                  "do not talk to other nodes [$RANKLOG_PEER_KEY, else "
