@@ -354,9 +354,6 @@ plant(run_streams.cc rank_count_of_the_node
 plant(part_sender.cc silent_streams_not_named
   "if (!anything && now < sent.named + options_.heartbeat) return absl::OkStatus();"
   "if (!anything && (@BUG@ || now < sent.named + options_.heartbeat)) return absl::OkStatus();")
-plant(push_loop.cc failed_save_forgotten
-  "if (status.ok() || absl::IsNotFound(status)) return;"
-  "if (@BUG@ || status.ok() || absl::IsNotFound(status)) return;")
 plant(push_loop.cc unread_run_forgotten
   "if (!stored.ok() && !absl::IsNotFound"
   "if (!@BUG@ && !stored.ok() && !absl::IsNotFound")
