@@ -19,7 +19,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr absl::Duration kSoon = absl::Hours(24 * 60);
+constexpr absl::Duration kExpiresSoon = absl::Hours(24 * 60);
 
 std::string HostName() {
   char name[256] = {};
@@ -53,7 +53,7 @@ std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon) 
   finding.data["expires"] = absl::ToUnixSeconds(key->expires());
   absl::StrAppend(&finding.text, ", ", key->fingerprint(), ", valid until ",
                   TimeText(absl::ToUnixMicros(key->expires())));
-  if (key->expires() < now + kSoon) {
+  if (key->expires() < now + kExpiresSoon) {
     finding.advice =
         absl::StrCat(key->expires() < now ? "the key has expired" : "the key expires soon",
                      "; remove it, run `ranklog peer-key`, copy it to all nodes, and "
