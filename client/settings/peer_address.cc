@@ -1,7 +1,6 @@
 #include "client/settings/peer_address.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -37,9 +36,9 @@ bool IsPeerAddress(std::string_view text) {
   }
   if (host.empty() || host.size() > kMaxHost) return false;
   if (rest.empty()) return true;
-  const std::optional<int64_t> port =
-      rest[0] == ':' ? ParseInteger(rest.substr(1)) : std::optional<int64_t>();
-  return port && *port >= 1 && *port <= 65535;
+  if (rest[0] != ':') return false;
+  const int64_t port = ParseInteger(rest.substr(1)).value_or(0);
+  return port >= 1 && port <= 65535;
 }
 
 bool IsOwnHost(std::string_view host) {
