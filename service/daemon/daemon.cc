@@ -306,10 +306,22 @@ absl::Status Daemon::StartAccepting() {
 }
 
 void Daemon::PostNotices(const deliver::StepResult& step) {
-  for (const v1::Notice& notice : DeliveryNotices(step)) {
+  const bool all = step.delivery.complete && IsAtEveryTracker(step.delivery.run);
+  for (v1::Notice& notice : DeliveryNotices(step)) {
+    if (notice.key() == "delivered") notice.set_over(all);  // a rank may wait for every destination
     notices_.Post(step.delivery.run, notice);
   }
-  if (step.delivery.complete) notices_.Forget(step.delivery.run);
+  if (all) notices_.Forget(step.delivery.run);
+}
+
+bool Daemon::IsAtEveryTracker(int64_t run) const {
+  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
+  if (!reader.ok()) return false;
+  const absl::StatusOr<std::vector<model::Delivery>> deliveries = (*reader)->Deliveries(run);
+  return deliveries.ok() &&
+         std::all_of(deliveries->begin(), deliveries->end(), [](const model::Delivery& delivery) {
+           return delivery.complete || delivery.kind == "local";
+         });
 }
 
 void Daemon::Stop(absl::Duration drain) {

@@ -93,6 +93,8 @@ class Daemon {
   std::string SocketPath() const;  // where it will listen
   // Posts notices about a delivery step to the ranks of its run.
   void PostNotices(const deliver::StepResult& step);
+  // Whether all destinations of the run have all of it, its end too.
+  bool IsAtEveryTracker(int64_t run) const;
   void Drain(absl::Duration drain);
   // Sends the rest to the daemons of rank 0's nodes.
   void DrainParts(absl::Duration drain);

@@ -11,6 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/integration/node.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/fake_wandb.h"
 
 namespace ranklog::testing {
@@ -56,6 +57,17 @@ TEST_F(DeliveredTest, TrackerHasRunWhenRankEnds) {  // S43
   EXPECT_THAT(wandb_->run("job").history, SizeIs(kDeliveredRows));
   EXPECT_THAT(rank.Output(),
               HasSubstr("all 100 rows of this rank are durable and delivered; see http://"));
+}
+
+// One destination has the run at once, and the other cannot be reached.
+TEST_F(DeliveredTest, EveryDestinationMustHaveTheRun) {
+  const DeadPort dead(DeadPort::kRefuses);
+  ChildProcess rank =
+      Start("job", "delivered:3s",
+            {{"RANKLOG_DESTINATIONS", "wandb,mlflow"}, {"MLFLOW_TRACKING_URI", dead.url()}});
+  rank.Wait();
+  EXPECT_TRUE(wandb_->run("job").complete);
+  EXPECT_THAT(rank.Output(), Not(HasSubstr("and delivered")));
 }
 
 TEST_F(DeliveredTest, SlowTrackerWaitReportsProgress) {
