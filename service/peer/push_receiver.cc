@@ -14,6 +14,10 @@ namespace {
 
 using Answer = v1::PushedAnswer;
 
+// The numbers of rows are stored as signed integers. As for the first row of a rank.
+constexpr uint64_t kMaxSeq = uint64_t{1} << 62;
+constexpr size_t kMaxText = 1024;  // of a reason or a node's name, for people
+
 // After this time without a word, a sender's streams are only in the store.
 constexpr absl::Duration kForgetAfter = absl::Hours(1);
 
@@ -62,11 +66,20 @@ absl::StatusOr<Additions> ToAdditions(const v1::PushedStream& pushed) {
   }
   for (const v1::Batch& batch : pushed.batch()) {
     ASSIGN_OR_RETURN(model::Batch converted, ingest::ToBatch(batch));
+    if (converted.last > kMaxSeq) return absl::InvalidArgumentError("a row's number is too large");
     additions.rows += converted.rows();
     additions.batches.push_back(std::move(converted));
   }
   if (pushed.has_passed_step()) additions.passed_step = pushed.passed_step();
-  if (pushed.has_end()) additions.end = pushed.end();
+  if (pushed.has_end()) {
+    additions.end = pushed.end();
+    if (pushed.end().last_seq() > kMaxSeq) {
+      return absl::InvalidArgumentError("a row's number is too large");
+    }
+    if (pushed.end().reason().size() > kMaxText) {
+      additions.end->set_reason(pushed.end().reason().substr(0, kMaxText));
+    }
+  }
   additions.losses = ingest::ToLosses(pushed.losses());
   return additions;
 }
@@ -130,12 +143,12 @@ void PushReceiver::Handle(const v1::PushRequest& request,
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = options_.steady_clock();
-    senders_[request.sender()] = {request.node(), now};
+    senders_[request.sender()] = {request.node().substr(0, kMaxText), now};
     ForgetSilent(now);
   }
   if (request.stream_size() == 0) return done({});
   auto job = std::make_shared<Job>(request.stream_size(), std::move(done));
-  job->node = request.node();
+  job->node = request.node().substr(0, kMaxText);
   job->sender = request.sender();
   for (int i = 0; i < request.stream_size(); ++i) {
     const v1::PushedStream& pushed = request.stream(i);
@@ -157,6 +170,9 @@ void PushReceiver::Attach(std::shared_ptr<Job> job, int index, const v1::PushedS
   absl::StatusOr<model::Session> session = ingest::ToSession(pushed.hello());
   if (session.ok() && session->stream != ingest::ToStreamKey(pushed.stream())) {
     session = absl::InvalidArgumentError("its Hello is of another stream");
+  }
+  if (session.ok() && session->stream.rank == 0) {
+    session = absl::InvalidArgumentError("rank 0 belongs to the daemon of its own node");
   }
   if (!session.ok()) {
     ++counters_.refused;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ranklog/v1/spool_layout.h"
 #include "tests/service/peer/nodes_fixture.h"
 
 namespace ranklog::peer {
@@ -433,6 +434,39 @@ TEST_F(JoinedNodesTest, ItsOwnStreamsAreNotTaken) {
   home_.Log(other, 0, 4, 2);
   Pass(absl::Seconds(3));
   EXPECT_EQ(home_.StreamsOf(rank_[0]).size(), home_.runs[other] == home_.runs[rank_[0]] ? 3u : 2u);
+}
+
+// A daemon with the key is trusted, but its mistakes must not end this one or its store.
+TEST_F(JoinedNodesTest, ImpossibleNumbersAreRefused) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  const model::Stream stream = At(home_, 2);
+  v1::PushRequest request;
+  v1::PushedStream& pushed = *request.add_stream();
+  pushed.mutable_stream()->set_project(stream.key.project);
+  pushed.mutable_stream()->set_job_id(stream.key.job_id);
+  pushed.mutable_stream()->set_rank(2);
+  pushed.mutable_stream()->set_incarnation(stream.key.incarnation);
+  pushed.mutable_end()->set_last_seq((uint64_t{1} << 63) + 7);
+  v1::PushedAnswer::Result result = v1::PushedAnswer::TAKEN;
+  home_.receiver->Handle(request, [&](v1::PushReply reply) { result = reply.stream(0).result(); });
+  EXPECT_EQ(result, v1::PushedAnswer::REFUSED);
+  pushed.clear_end();
+  v1::Hello& hello = *pushed.mutable_hello();
+  hello.set_protocol(v1::kProtocolVersion);
+  *hello.mutable_stream() = pushed.stream();
+  hello.mutable_stream()->set_rank(0);
+  hello.mutable_identity()->set_world_size(4);
+  *pushed.mutable_stream() = hello.stream();
+  home_.receiver->Handle(request, [&](v1::PushReply reply) { result = reply.stream(0).result(); });
+  EXPECT_EQ(result, v1::PushedAnswer::REFUSED);
+  home_.Kill();
+  home_.Start();
+  Log(5, 5);
+  Pass(absl::Seconds(3));
+  ExpectAllJoined(6);
 }
 
 }  // namespace
