@@ -76,37 +76,6 @@ void RankStats::Add(uint32_t rank, double value) {
   m2 += distance * Distance(value, mean, exponent);
 }
 
-void RankStats::Merge(const RankStats& other) {
-  not_finite += other.not_finite;
-  if (other.count == 0) return;
-  if (count == 0) {
-    const uint32_t left_out = not_finite;
-    *this = other;
-    not_finite = left_out;
-    return;
-  }
-  if (other.min < min || (other.min == min && other.argmin < argmin)) {
-    min = other.min;
-    argmin = other.argmin;
-  }
-  if (other.max > max || (other.max == max && other.argmax < argmax)) {
-    max = other.max;
-    argmax = other.argmax;
-  }
-  RankStats rest = other;
-  if (rest.m2 > 0) {
-    ScaleTo(m2 > 0 ? std::max(exponent, rest.exponent) : rest.exponent);
-    rest.ScaleTo(exponent);
-    m2 += rest.m2;
-  }
-  ScaleFor(other.mean - mean);
-  const double distance = Distance(other.mean, mean, exponent);
-  const double total = static_cast<double>(count) + other.count;
-  m2 += distance * distance * (count / total) * other.count;
-  mean = Towards(mean, other.mean, other.count / total);
-  count += other.count;
-}
-
 double RankStats::std() const {
   if (count == 0) return kNaN;
   // Rounding may raise it above the largest number.

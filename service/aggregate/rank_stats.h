@@ -7,7 +7,7 @@
 
 namespace ranklog::aggregate {
 
-// Adds values one by one, and merges with the statistics of another node.
+// Adds values one by one.
 //
 // Input    one value per rank, in any order. argmin and argmax are the lowest of the ranks that
 //          share the minimum or maximum.
@@ -21,9 +21,7 @@ namespace ranklog::aggregate {
 // Order    min, max, argmin, argmax and the counts do not depend on it; mean and std only by
 //          rounding.
 // Threads  pure; use it from any thread.
-// Source   Add: Welford's recurrence, Knuth, TAOCP vol. 2, 3rd ed., p. 232. Merge: Chan, Golub,
-//          LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-//          1979.
+// Source   Welford's recurrence, Knuth, TAOCP vol. 2, 3rd ed., p. 232.
 struct RankStats {
   uint32_t count = 0;       // number of finite values
   uint32_t not_finite = 0;  // number of NaNs and infinities
@@ -36,8 +34,6 @@ struct RankStats {
   double max = 0;
 
   void Add(uint32_t rank, double value);
-  // For statistics over several nodes. So far only tests call it.
-  void Merge(const RankStats& other);
   double std() const;  // NaN while count is 0
 
  private:

@@ -116,11 +116,7 @@ absl::Status PartSender::AddStream(storage::StoreReader& reader, const Stream& s
   const bool anything = pushed.batch_size() > 0 || pushed.has_passed_step() || pushed.has_end();
   if (!anything && now < sent.named + options_.heartbeat) return absl::OkStatus();
   sent.named = now;
-  v1::StreamId& id = *pushed.mutable_stream();
-  id.set_project(stream.key.project);
-  id.set_job_id(stream.key.job_id);
-  id.set_rank(stream.key.rank);
-  id.set_incarnation(stream.key.incarnation);
+  *pushed.mutable_stream() = ToMessage(stream.key);
   *bytes += pushed.ByteSizeLong();
   *request->add_stream() = std::move(pushed);
   asked_.push_back(stream.id);

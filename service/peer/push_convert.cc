@@ -4,14 +4,19 @@
 
 namespace ranklog::peer {
 
+v1::StreamId ToMessage(const model::StreamKey& key) {
+  v1::StreamId id;
+  id.set_project(key.project);
+  id.set_job_id(key.job_id);
+  id.set_rank(key.rank);
+  id.set_incarnation(key.incarnation);
+  return id;
+}
+
 v1::Hello ToHello(const model::Run& run, const model::Stream& stream) {
   v1::Hello hello;
   hello.set_protocol(v1::kProtocolVersion);
-  v1::StreamId& id = *hello.mutable_stream();
-  id.set_project(stream.key.project);
-  id.set_job_id(stream.key.job_id);
-  id.set_rank(stream.key.rank);
-  id.set_incarnation(stream.key.incarnation);
+  *hello.mutable_stream() = ToMessage(stream.key);
   hello.mutable_settings()->set_strategy(v1::LOG_STRATEGY_MAIN);
   hello.mutable_settings()->set_resume(run.settings.resume);
   hello.mutable_settings()->set_start_time_us(stream.init_us);

@@ -9,6 +9,7 @@
 
 namespace ranklog::peer {
 
+v1::StreamId ToMessage(const model::StreamKey& key);
 // What ingest::ToSession() needs for the attach of a stream of another node.
 v1::Hello ToHello(const model::Run& run, const model::Stream& stream);
 // Without the texts: only numbers have statistics over ranks.

@@ -1,4 +1,4 @@
-"""The ranks of several nodes, each with its real daemon, are joined in the run of rank 0, whatever fails.
+"""S48: the ranks of several nodes, each with its real daemon, are joined in the run of rank 0, whatever fails.
 
     joined_nodes.py RANKLOGD RANKLOG PYTHONPATH [TRIAL...]
 

@@ -72,7 +72,7 @@ class JoinedNodesTest : public NodesTest {
   int64_t rank_[4] = {};
 };
 
-TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {
+TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {  // S48
   AttachHome();
   AttachAway();
   Log(0, 9);

@@ -221,7 +221,7 @@ class PageTest(unittest.TestCase):
 
     # The other views.
 
-    def test_slowest_rank_is_named(self):
+    def test_slowest_rank_is_named(self):  # S51
         self.open_run("first", "ranks", "document.querySelector('.verdict b')")
         self.assertIn("rank 3", self.text(".verdict"))
         cells = self.browser.run("const c = document.querySelector('canvas.heat'); return [c.width, c.height, [...c.getContext('2d').getImageData(5, 3, 1, 1).data]]")
