@@ -1,7 +1,7 @@
 # S39: the files of `cmake --install` work under a prefix, although the programs were not built for this prefix. A user's
 # program finds and links them by the CMake package, by pkg-config and by plain flags. It is compiled as C++17 and C++20, with
 # GCC and Clang. The CMake project's program logs to a ranklogd that it finds beside the library.
-#   cmake -DROOT=<source tree> -DBUILD=<build tree> -DVERSION=0.1.0 -DTRAINER=ON [-DCONSUMER=g++] -P tests/install.cmake
+#   cmake -DROOT=<source tree> -DBUILD=<build tree> -DVERSION=0.2.0 -DTRAINER=ON [-DCONSUMER=g++] -P tests/install.cmake
 # With CONSUMER: tests all ways to link, with that compiler. Otherwise: the programs, and a project with the example.
 cmake_minimum_required(VERSION 3.25)
 

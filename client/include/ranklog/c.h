@@ -460,8 +460,8 @@ RANKLOG_API size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size
 RANKLOG_API size_t ranklog_handle(const ranklog_run* run, char* buffer,
                                   size_t size) RANKLOG_NOEXCEPT;
 
-// The version of libranklog.so, such as "ranklog 0.1.0". A self-contained library adds the versions
-// of the source packages that it contains: "ranklog 0.1.0 with abseil 20220623.1-1+deb12u2, ...,
+// The version of libranklog.so, such as "ranklog 0.2.0". A self-contained library adds the versions
+// of the source packages that it contains: "ranklog 0.2.0 with abseil 20220623.1-1+deb12u2, ...,
 // zlib 1:1.2.13.dfsg-1". Never freed.
 RANKLOG_API const char* ranklog_version(void) RANKLOG_NOEXCEPT;
 
