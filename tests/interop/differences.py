@@ -1,5 +1,5 @@
-"""The differences between what the server holds after the SDK and after Ranklog, each with its reason. README.md explains
-them. The referee fails if another one appears, or if one of these disappears.
+"""The differences between what the server holds after the SDK and after Ranklog, each with its reason. The
+referee fails if another one appears, or if one of these disappears.
 """
 
 import dataclasses
