@@ -113,9 +113,9 @@ struct Run {
   std::string run_id;  // the tracker's id of the run
   std::string name;
   std::string project;
-  RunSettings settings;       // of the job, from its first session
+  RunSettings settings;       // of the job: storage/tables.md
   uint32_t primary_rank = 0;  // the rank whose rows these are
-  // Part of a `main` run whose rank 0 is on another node: kept in the store, not delivered.
+  // Part of a `main` run whose rank 0 is on another node. Delivered only to destinations for all ranks.
   bool local_only = false;
   // False: the node's first rank is not known yet, so `run_id`, `name` and `primary_rank` will
   // change. Until then no row of the run is made, and it is not delivered (`local_only`).
@@ -223,7 +223,7 @@ inline constexpr absl::string_view kNotHeardOf = "its node was not heard of any 
 // The progress of one destination with a run.
 struct Delivery {
   int64_t run = 0;
-  std::string kind;             // "wandb", "local"
+  std::string kind;             // such as "wandb", "local"
   uint64_t delivered_rows = 0;  // rows [0, delivered_rows) were delivered; all rows for local
   uint64_t refused_rows = 0;    // stored in the dead-letter table
   // The store's id of the last item that the destination has, or has refused.
