@@ -1,4 +1,21 @@
-// The data of the local page, as JSON. README.md lists the paths and their members.
+// The data of the local page, as JSON. The paths and their members may change with the page. `run` is the key of a run in the
+// page's URLs.
+//
+//   path            parameters                    members
+//   /api/runs                                     stores[] (dir, error), runs[]: those of service/json.md, with `key`
+//   /api/run        run                           a run, with config, metadata, metrics[], commands, console_ranks
+//   /api/summary    run                           summary
+//   /api/curves     run, metric (repeated; none:  curves by name: x (steps), t (Unix seconds), v (null: a gap), not_finite
+//                   all), since (a step), quick=1  (how many of each kind, and where); rewinds: if it changes, read the curves
+//                                                 anew; complete: false for a sample; more: metrics that /api/run lacks,
+//                                                 integers above 2^53
+//   /api/system     run                           curves by name: t, v
+//   /api/ranks      run, metric                   steps, ranks, values by rank and step, highest and not_finite by rank,
+//                                                 compared, rows_left_out
+//   /api/console    run, rank, from (a line)      lines[]: number, time, 1 if it is of stderr, text
+//   /api/delivery   run                           refused records
+//   /api/artifacts  run                           artifacts and files
+//   /api/live       run (repeated; none: all)     server-sent events (server.h): the keys of those of these runs that have changed
 
 #ifndef SERVICE_UI_ANSWERS_H_
 #define SERVICE_UI_ANSWERS_H_
