@@ -30,35 +30,12 @@ Examples:
 TEXT
 }
 
-wrong() { echo "package.sh: $1" >&2; usage >&2; exit 2; }
-fail() { echo "package.sh: $1" >&2; exit 1; }
 . deploy/portable-tree.sh
 
 portable=no
-install=yes
 build=$PWD/build/package
 output=$PWD/build/packages
-jobs=$(nproc)
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --portable) portable=yes ;;
-    --output | --build | --jobs)
-      [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
-      case "$1" in
-        --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs needs a positive number, not '$2'"; jobs=$2 ;;
-        *) declare "${1#--}=$(cd "$called_from" && realpath -m -- "$2")" ;;
-      esac
-      shift
-      ;;
-    --no-install) install=no ;;
-    -h | --help) usage; exit 0 ;;
-    *) wrong "unknown argument '$1'" ;;
-  esac
-  shift
-done
-
-[ "$(uname -m)" = x86_64 ] || fail "packages can be made on x86-64 only: libranklog.so takes old symbols of glibc by their names there"
-mkdir -p "$output" 2>/dev/null && [ -w "$output" ] || fail "cannot write $output"
+read_arguments portable "$@"
 [ "$install" = no ] || deploy/install-deps.sh --packages
 for program in cmake cpack ninja dpkg-deb dpkg-shlibdeps file strip gzip; do
   command -v "$program" >/dev/null || fail "$program not found; deploy/install-deps.sh --packages installs it"

@@ -1,7 +1,38 @@
-# What deploy/package.sh and deploy/wheel.sh share: the build tree of the portable library and programs. To be sourced, in the root
-# of the sources. Needs a function `fail`.
+# What deploy/package.sh, deploy/wheel.sh and deploy/release.sh share: their arguments, and the build tree of the portable library and
+# programs. To be sourced, in the root of the sources, with the caller's directory in $called_from. Needs a function `usage`.
 
 say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
+fail() { echo "${0##*/}: $1" >&2; exit 1; }
+wrong() { echo "${0##*/}: $1" >&2; usage >&2; exit 2; }
+
+# read_arguments FLAGS ARGUMENT...: sets $output, $build and $jobs if they are given, $install=no for --no-install, and
+# NAME=yes for each --NAME of the words FLAGS. Then sees that packages can be made here.
+read_arguments() {
+  local flags=" $1 "
+  shift
+  install=yes
+  jobs=$(nproc)
+  while [ $# -gt 0 ]; do
+    case "$1" in
+      --output | --build | --jobs)
+        [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
+        case "$1" in
+          --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs needs a positive number, not '$2'"; jobs=$2 ;;
+          *) declare -g "${1#--}=$(cd "$called_from" && realpath -m -- "$2")" ;;
+        esac
+        shift
+        ;;
+      --no-install) install=no ;;
+      -h | --help) usage; exit 0 ;;
+      --*) [[ $flags = *" ${1#--} "* ]] || wrong "unknown argument '$1'"; local name=${1#--}; declare -g "${name//-/_}=yes" ;;
+      *) wrong "unknown argument '$1'" ;;
+    esac
+    shift
+  done
+  [ "$(uname -m)" = x86_64 ] || fail "this works on x86-64 only: libranklog.so takes old symbols of glibc by their names there"
+  mkdir -p "$output" 2>/dev/null && [ -w "$output" ] || fail "cannot write $output"
+}
+
 # cache NAME: a variable of the build tree $build.
 cache() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
 

@@ -25,32 +25,11 @@ Examples:
 TEXT
 }
 
-wrong() { echo "wheel.sh: $1" >&2; usage >&2; exit 2; }
-fail() { echo "wheel.sh: $1" >&2; exit 1; }
+. deploy/portable-tree.sh
 
-install=yes
 build=$PWD/build/package
 output=$PWD/build/wheel
-jobs=$(nproc)
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --output | --build | --jobs)
-      [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
-      case "$1" in
-        --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs needs a positive number, not '$2'"; jobs=$2 ;;
-        *) declare "${1#--}=$(cd "$called_from" && realpath -m -- "$2")" ;;
-      esac
-      shift
-      ;;
-    --no-install) install=no ;;
-    -h | --help) usage; exit 0 ;;
-    *) wrong "unknown argument '$1'" ;;
-  esac
-  shift
-done
-
-[ "$(uname -m)" = x86_64 ] || fail "the wheel can be made on x86-64 only: libranklog.so takes old symbols of glibc by their names there"
-mkdir -p "$output" 2>/dev/null && [ -w "$output" ] || fail "cannot write $output"
+read_arguments "" "$@"
 [ "$install" = no ] || deploy/install-deps.sh --packages
 # Debian's, because its setuptools and wheel are used: so no package index is needed.
 python=/usr/bin/python3
@@ -59,7 +38,6 @@ for program in cmake ninja strip strings; do
   command -v "$program" >/dev/null || fail "$program not found; deploy/install-deps.sh --packages installs it"
 done
 
-. deploy/portable-tree.sh
 portable_tree "$build" -DRANKLOG_PYTHON=ON
 targets=(ranklog ranklogd_portable ranklog_cli_portable ranklog_python)
 say "building ${targets[*]}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests the packages and the tarball of deploy/package.sh on bare systems that debootstrap downloads. The Debian packages are
-# tested on this release of Debian, the tarball on Debian 11 (glibc 2.31) and 13 (2.41). On each system, a program is compiled,
-# and logs to a daemon that it starts. Needs root, about 10 minutes, and 400 MB of downloads from the mirror of this machine's apt.
-#   tests/portable/systems.sh [BUILD]     the build tree for the packages [build/package]
+# Tests the files of a release on bare systems that debootstrap downloads. The Debian packages are tested on this release of
+# Debian, the tarball and the wheel on Debian 11 (glibc 2.31) and 13 (2.41). On each system, a program is compiled, and logs to a
+# daemon that it starts. Needs root, about 10 minutes, and 400 MB of downloads from the mirror of this machine's apt.
+#   tests/portable/systems.sh FILES     the directory that deploy/release.sh filled
 set -euo pipefail
 root=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/../..
-build=${1:-$root/build/package}
+files=$(realpath "$1")
 
 fail() { echo "systems.sh: $1" >&2; exit 1; }
 say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
@@ -21,10 +21,6 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/ranklog-systems.XXXXXX")
 server=
 stop() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"; }
 trap stop EXIT
-
-say "packages"
-"$root/deploy/package.sh" --no-install --build "$build" --output "$work/out"
-"$root/deploy/package.sh" --no-install --build "$build" --output "$work/out" --portable
 
 # An HTTPS server that is trusted only by a system with its certificate. It prints the path of each request.
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=trial -addext subjectAltName=IP:127.0.0.1 -keyout "$work/key" -out "$work/certificate" 2>/dev/null
@@ -47,7 +43,7 @@ server=$!
 until [ -s "$work/requests" ]; do sleep 0.1; done
 port=$(head -n 1 "$work/requests")
 
-# The steps of a user on that system.
+# The steps of a user on that system, and of a user of Python.
 cat >"$work/try" <<'TRY'
 set -eux
 port=$1
@@ -69,6 +65,18 @@ cat /trial/answer
 if grep -i certificate /trial/answer; then exit 1; fi
 ranklog stop
 TRY
+cat >"$work/try-python" <<'TRY'
+set -eux
+export RANKLOG_DESTINATIONS=local RANKLOG_FINISH_TIMEOUT_MS=60000 HOME=/home
+python3 -m venv /trial/venv
+/trial/venv/bin/pip install --quiet --no-index /trial/ranklog-*.whl
+PATH=/trial/venv/bin:$PATH
+python /trial/example.py
+timeout 60 ranklog tail latest >/dev/null
+ranklog runs | grep -E 'example-python +finished +1000 +999'
+ranklog verify latest
+ranklog stop
+TRY
 
 # try_on SUITE PACKAGES COMMANDS: bootstraps a system, and runs COMMANDS and then the steps of a user.
 try_on() {
@@ -76,7 +84,7 @@ try_on() {
   say "$suite"
   debootstrap --variant=minbase --include="$include" "$suite" "$work/root" "$mirror" >"$work/debootstrap" 2>&1 || { tail "$work/debootstrap"; fail "debootstrap $suite"; }
   mkdir "$work/root/trial"
-  cp "$root/client/example.cc" "$work/try" "$work/certificate" "$work"/out/* "$work/root/trial/"
+  cp "$root"/client/example.{cc,py} "$work"/try{,-python} "$work/certificate" "$files"/* "$work/root/trial/"
   requests=$(grep -c request "$work/requests" || true)
   systemd-nspawn --quiet --register=no --keep-unit --pipe --resolv-conf=replace-host -D "$work/root" \
     sh -exc "$commands" sh "$port" </dev/null >"$work/log" 2>&1 || { tail -n 40 "$work/log"; fail "$suite"; }
@@ -94,6 +102,6 @@ try_on "$release" ca-certificates '
   test -s /root/.local/state/ranklog/ranklog.db
   test -z "$(find /etc /usr /var/lib/ranklog -name "*ranklog*")"'
 for suite in bullseye trixie; do
-  try_on "$suite" ca-certificates,g++ 'tar -xf /trial/ranklog-*.tar.gz -C /usr/local --strip-components=1; ldd --version | sed -n 1p; sh /trial/try "$1"'
+  try_on "$suite" ca-certificates,g++,python3-venv 'sh /trial/try-python; tar -xf /trial/ranklog-*.tar.gz -C /usr/local --strip-components=1; ldd --version | sed -n 1p; sh /trial/try "$1"'
 done
 say "all systems work"
