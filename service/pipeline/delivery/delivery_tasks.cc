@@ -196,6 +196,8 @@ void DeliveryTasks::UpdateSilence(Task& task, absl::Time now, deliver::StepResul
     server.silent_since = absl::InfiniteFuture();
   } else if (result->exchange == Exchange::kUnanswered && server.answered < task.step_began) {
     server.silent_since = std::min(server.silent_since, task.step_began);
+  } else if (result->exchange == Exchange::kNone && server.silent_since == task.step_began) {
+    server.silent_since = absl::InfiniteFuture();  // this step was slow, without a request
   }
   if (!task.silent) return;
   const bool goes_on = result->exchange == Exchange::kNone && !task.last_error.empty() &&

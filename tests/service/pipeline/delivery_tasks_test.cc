@@ -130,5 +130,18 @@ TEST_F(DeliveryTasksTest, TasksBehindHangingRequestAreSilent) {
   EXPECT_EQ(tasks_.failing(), 1u);
 }
 
+// Nobody asks the server, so no answer could end its silence.
+TEST_F(DeliveryTasksTest, SlowStepWithoutRequestIsNoSilence) {
+  Add(1, "http://tracker");
+  ASSERT_EQ(Take(1), 1);
+  ASSERT_THAT(tasks_.FindSilent(At(12), &next_), SizeIs(1));
+  deliver::StepResult result;
+  tasks_.UpdateSilence(*task_, At(13), &result);
+  Finish(13);
+  Add(2, "http://tracker");
+  ASSERT_EQ(Take(14), 2);
+  EXPECT_THAT(tasks_.FindSilent(At(18), &next_), IsEmpty());
+}
+
 }  // namespace
 }  // namespace ranklog::pipeline
