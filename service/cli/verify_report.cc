@@ -5,9 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/cli/output/table.h"
+#include "service/deliver/destination.h"
 
 namespace ranklog::cli {
 namespace {
@@ -24,6 +26,7 @@ struct Figures {
   HistoryDiff diff;
   uint64_t not_checked = 0;
   uint64_t missing = 0;
+  uint64_t dead = 0;  // rows of which a value is refused, or cannot be held
 };
 
 Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destination) {
@@ -42,6 +45,7 @@ Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destinatio
     figures.sent = destination.report.delivered_rows + destination.report.refused_rows;
     figures.not_checked = figures.sent;
   }
+  figures.dead = destination.report.refused_rows + figures.diff.not_held;
   return figures;
 }
 
@@ -131,7 +135,7 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
                {"duplicates", figures.diff.duplicates},
                {"differing", figures.diff.differing},
                {"unexpected", figures.diff.unexpected},
-               {"dead_letters", destination.report.refused_rows},
+               {"dead_letters", figures.dead},
                {"replayed_rows", destination.report.replayed_rows},
                {"not_checked", figures.not_checked},
                {"problems", Texts(problems)}};
@@ -162,8 +166,7 @@ std::string Tables(const VerifyReport& report, const Terminal& terminal) {
                   absl::StrCat(figures.sent), absl::StrCat(figures.present),
                   absl::StrCat(destination.report.pending_rows), absl::StrCat(figures.missing),
                   absl::StrCat(figures.diff.duplicates), absl::StrCat(figures.diff.differing),
-                  absl::StrCat(destination.report.refused_rows),
-                  absl::StrCat(figures.not_checked)});
+                  absl::StrCat(figures.dead), absl::StrCat(figures.not_checked)});
   }
   return absl::StrCat(ranks.ToString(terminal), "\n", table.ToString(terminal));
 }
@@ -237,6 +240,16 @@ query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& d
                               report.globals.Command("dead " + report.run.run.run_id), "`"));
   }
   if (destination.read_back.has_value()) {
+    if (const HistoryDiff& diff = destination.read_back->diff; diff.not_held > 0) {
+      constexpr size_t kMostKeys = 10;
+      const std::vector<std::string> keys(diff.not_held_keys.begin(), diff.not_held_keys.end());
+      problems.Add(absl::StrCat(
+          Counted(diff.not_held, "row"), " there without values that ",
+          deliver::FindDestination(stored.kind)->words().name,
+          " cannot hold: ", absl::StrJoin(absl::MakeConstSpan(keys).subspan(0, kMostKeys), ", "),
+          keys.size() > kMostKeys ? ", ..." : "", "; see `",
+          report.globals.Command("dead " + report.run.run.run_id), "`"));
+    }
     AddReadBack(*destination.read_back, stored.complete, &problems);
   }
   return problems;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,16 +27,20 @@ struct HistoryDiff {
   };
   static constexpr size_t kKept = 20;  // limit for gaps and for differences; the counts include all
 
-  uint64_t matching = 0;    // rows with the expected values
-  uint64_t bare = 0;        // refused rows that are there without values
-  uint64_t missing = 0;     // rows that are not there
+  uint64_t matching = 0;  // rows with the expected values
+  uint64_t bare = 0;      // refused rows that are there without values
+  uint64_t not_held = 0;  // rows that are there without values that this kind of server cannot hold
+  uint64_t missing = 0;   // rows that are not there
   uint64_t differing = 0;   // rows with other values
   uint64_t duplicates = 0;  // extra copies of rows
   uint64_t unexpected = 0;  // lines that are not of a row
   std::vector<Rows> gaps;   // missing rows, ascending
   std::vector<Difference> differences;
+  std::set<std::string> not_held_keys;  // keys of such values
 
-  uint64_t lines() const { return matching + bare + differing + duplicates + unexpected; }
+  uint64_t lines() const {
+    return matching + bare + not_held + differing + duplicates + unexpected;
+  }
 };
 
 // A config or a summary at the server, compared with the one that was sent, by key.
@@ -80,8 +85,9 @@ struct ReadBackReport {
 
   // All sent rows are at the server once and, if `ended`, nothing else is.
   bool ok(bool ended) const {
-    return config.ok() && summary.ok() && diff.missing == 0 && diff.differing == 0 &&
-           diff.duplicates == 0 && diff.unexpected == 0 && LineCountFits(ended);
+    return config.ok() && summary.ok() && diff.not_held == 0 && diff.missing == 0 &&
+           diff.differing == 0 && diff.duplicates == 0 && diff.unexpected == 0 &&
+           LineCountFits(ended);
   }
   int64_t expected_lines() const { return base_lines + static_cast<int64_t>(sent); }
   // If other stores feed the run too, they may have added lines since.

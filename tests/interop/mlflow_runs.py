@@ -5,6 +5,7 @@
 
 import base64
 import contextlib
+import json
 import pathlib
 import signal
 import ssl
@@ -48,7 +49,7 @@ def contains(whole, part, what):
 
 @scenario
 def one_run(server, node):
-    """A run with everything: points, params, tags, summary, end. `verify` agrees."""
+    """A run with everything: points, params, tags, summary, end, and a text, which the server cannot hold."""
     special = {"nan": "$nan", "up": "$inf", "down": "$-inf", "flag": True, "note": "text"}
     calls = [{"config": {"lr": 0.1, "model": {"layers": 12}, "debug": False}}, *rows(1200), {"log": special, "step": 1200}]
     calls += [{"define": {"name": "loss", "summary": ["min"]}}, {"summary": {"best": 0.25, "verdict": "good"}}, {"finish": 0}]
@@ -64,8 +65,12 @@ def one_run(server, node):
     equal(len(server.history(run["info"]["run_id"], "x_x005B_0_x005D_")), 1200, "points of x[0]")
     latest = {metric["key"]: metric["value"] for metric in run["data"]["metrics"]}
     contains(latest, {"best": 0.25, "loss.min": 1 / 1200, "nan": "NaN", "flag": 1.0, "up": sys.float_info.max, "down": -sys.float_info.max}, "latest")
-    report = node.ranklog("verify", "one")
-    assert "config 9 of 9 keys" in report or "config" in report, report
+    # One row has a text. `verify` counts and names it.
+    report = node.ranklog("verify", "one", code=1)
+    assert "1 row there without values that MLflow cannot hold: note; see `ranklog dead one`" in report, report
+    assert "config" in report and "all is there" not in report, report
+    (found,) = [d for d in json.loads(node.ranklog("verify", "one", "--json", code=1))["destinations"] if d["kind"] == "mlflow"]
+    equal((found["sent"], found["there"], found["dead_letters"], found["missing"], len(found["problems"])), (1201, 1200, 1, 0, 1), "verify")
     assert "key note" in node.ranklog("dead", "one"), "the text is not told"
 
 

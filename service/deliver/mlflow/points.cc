@@ -123,7 +123,7 @@ const std::vector<std::string>& RowPoints::NamesOf(
   return found->second;
 }
 
-void RowPoints::Visit(const model::Block& block, size_t row,
+bool RowPoints::Visit(const model::Block& block, size_t row,
                       const std::vector<std::vector<std::string>>& shapes,
                       absl::FunctionRef<void(const std::string&, double)> fn) {
   const std::vector<std::string>& names = NamesOf(block.shape, shapes);
@@ -133,11 +133,14 @@ void RowPoints::Visit(const model::Block& block, size_t row,
       if (!names[i].empty()) fn(names[i], block.values[row * width + i]);
     }
   }
+  bool all = true;
   for (const model::Text& text : model::TextsOf(block, row)) {
     if (imported_ && IsOwnColumn(text.key)) continue;
     const bool whole = text.json && VisitNumbers(text.key, model::ParseJsonText(text.value), fn);
     if (!whole) unsent_.insert(text.key);
+    all &= whole;
   }
+  return all;
 }
 
 void RowPoints::Append(const model::Batch& batch,

@@ -53,8 +53,9 @@ class RowPoints {
   int64_t StepOf(const model::Block& block, size_t row) const;
 
   // Visits the numbers of a row: fn(name at the server, value). A bool is 0 or 1. An object has a
-  // name for each number in it, joined by dots. Other values are collected in unsent().
-  void Visit(const model::Block& block, size_t row,
+  // name for each number in it, joined by dots. False: it has other values, whose keys are added to
+  // unsent().
+  bool Visit(const model::Block& block, size_t row,
              const std::vector<std::vector<std::string>>& shapes,
              absl::FunctionRef<void(const std::string& name, double value)> fn);
 

@@ -65,7 +65,8 @@ class Comparison {
         delivery_(delivery),
         cursor_(CursorFrom(delivery.cursor)),
         asker_(asker),
-        server_(std::move(server)) {}
+        server_(std::move(server)),
+        points_(run.settings.imported, cursor_.replays_through) {}
 
   absl::StatusOr<ReadBackReport> Make(const ReadBackOptions& options) {
     ReadBackReport report;
@@ -121,7 +122,6 @@ class Comparison {
 
   template <typename Fn>
   absl::Status ForEachRow(Fn&& fn) {
-    RowPoints points(run_.settings.imported, cursor_.replays_through);
     uint64_t next = 0;
     while (next < delivery_.delivered_rows) {
       ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
@@ -131,9 +131,9 @@ class Comparison {
         model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
           if (at != next || at >= delivery_.delivered_rows) return;
           ++next;
-          const int64_t step = points.StepOf(block, row);
+          const int64_t step = points_.StepOf(block, row);
           if (step < 0 && cursor_.replays_through >= 0) return;
-          fn(at, points, block, row, step);
+          fn(at, block, row, step);
         });
       }
       if (next == before) {
@@ -143,13 +143,13 @@ class Comparison {
     return absl::OkStatus();
   }
 
+  // Also finds the rows with other values than numbers.
   absl::StatusOr<std::set<std::string>> Names() {
     std::set<std::string> names;
-    RETURN_IF_ERROR(ForEachRow(
-        [&](uint64_t, RowPoints& points, const model::Block& block, size_t row, int64_t) {
-          points.Visit(block, row, shapes_,
-                       [&](const std::string& name, double) { names.insert(name); });
-        }));
+    RETURN_IF_ERROR(ForEachRow([&](uint64_t at, const model::Block& block, size_t row, int64_t) {
+      const auto add = [&](const std::string& name, double) { names.insert(name); };
+      if (!points_.Visit(block, row, shapes_, add)) not_held_.insert(at);
+    }));
     return names;
   }
 
@@ -174,9 +174,9 @@ class Comparison {
 
   absl::Status CompareRows(ReadBackReport* report) {
     bad_.resize(delivery_.delivered_rows, false);
-    RETURN_IF_ERROR(ForEachRow(
-        [&](uint64_t at, RowPoints& points, const model::Block& block, size_t row, int64_t step) {
-          points.Visit(block, row, shapes_, [&](const std::string& name, double value) {
+    RETURN_IF_ERROR(
+        ForEachRow([&](uint64_t at, const model::Block& block, size_t row, int64_t step) {
+          points_.Visit(block, row, shapes_, [&](const std::string& name, double value) {
             const auto history = there_.find(name);
             if (history == there_.end()) return;  // of another group
             const int64_t time_ms = std::max<int64_t>(ToMs(block.times_us[row]), 0);
@@ -228,11 +228,14 @@ class Comparison {
   }
 
   void Count(ReadBackReport* report) {
-    uint64_t refused = 0;
-    for (const uint64_t row : refused_) refused += row < bad_.size() && !bad_[row] ? 1 : 0;
-    report->diff.bare = refused;
-    report->diff.matching =
-        report->sent - report->diff.missing - report->diff.differing - report->diff.bare;
+    HistoryDiff& diff = report->diff;
+    const auto is_there = [this](uint64_t row) { return row < bad_.size() && !bad_[row]; };
+    for (const uint64_t row : refused_) diff.bare += is_there(row) ? 1 : 0;
+    for (const uint64_t row : not_held_) {
+      diff.not_held += is_there(row) && refused_.count(row) == 0 ? 1 : 0;
+    }
+    diff.not_held_keys = points_.unsent();
+    diff.matching = report->sent - diff.missing - diff.differing - diff.bare - diff.not_held;
   }
 
   absl::Status CompareParams(const ServerRun& found, ReadBackReport* report) {
@@ -267,8 +270,10 @@ class Comparison {
   const Asker& asker_;
   const std::string server_;
   std::vector<std::vector<std::string>> shapes_;
+  RowPoints points_;
   std::set<uint64_t> refused_;
-  std::vector<bool> bad_;  // by row
+  std::set<uint64_t> not_held_;  // rows with values that are not numbers
+  std::vector<bool> bad_;        // by row
   // By name: the server's points; true: it is of a row.
   std::map<std::string, std::map<Point, bool>> there_;
 };
