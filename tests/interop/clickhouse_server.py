@@ -11,6 +11,7 @@ POST /fault with a JSON object makes trouble:
     {"refuse": CODE, "requests": N, "inserts": true}   the next N (inserts) are refused with this exception
     {"delay": SECONDS}      each insert takes that much longer
     {"die_after": N, "moment": SECONDS}   the process dies so long after the engine began the Nth insert from now
+    {"die_before_view": true}   the process dies when the next insert into points is in the table, but not in its view
 GET /counts has the numbers of requests.
 """
 
@@ -67,9 +68,16 @@ class Engine:
                             threading.Timer(self.faults["moment"], os._exit, [9]).start()
                     # Not as one text with the statement: the package would end binary data at a newline.
                     head, data_format = re.fullmatch(r"(?s)(.*)\sFORMAT\s+(\w+)\s*", sql).groups()
+                    dies = self.faults.get("die_before_view") and "INTO points" in head
+                    if dies:
+                        view = self.session.query("SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'rank_statistics_mv'", "TSVRaw").bytes().decode()
+                        self.session.query("DROP VIEW rank_statistics_mv")
                     with self.session.send_insert(head, data_format) as insert:
                         insert.append(body)
                         insert.finish()
+                    if dies:
+                        self.session.query(view)
+                        os._exit(9)
                     return b"", is_insert
                 statement = sql + ("\n" + body.decode() if sql and body else body.decode())
                 return self.session.query(statement, "TabSeparated", params=parameters or None).bytes(), is_insert

@@ -1,6 +1,7 @@
 // The part of ClickhouseDelivery that makes and checks the tables, and asks what they have of the run.
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -22,6 +23,27 @@ std::string CheckText() {
       "SELECT (SELECT max(version) FROM ranklog_schema), arrayStringConcat(groupArray(name), ' ') "
       "FROM system.tables WHERE database = currentDatabase() AND name IN (",
       names, ") FORMAT TabSeparated");
+}
+
+// A row 'token': the number of tokens that the server keeps, and how many inserts it had since that of
+// the cut, at most. A part's name has the numbers of its first and its last insert. Tables with
+// replicas count otherwise: 0 tokens.
+std::string TokenText(absl::Span<const model::Stream> streams, const Cut& cut) {
+  std::string last_rows;
+  for (const model::Stream& stream : streams) {
+    const auto to = cut.to.find(stream.id);
+    if (to == cut.to.end()) continue;
+    absl::StrAppend(&last_rows, last_rows.empty() ? "(" : ", (", stream.key.incarnation, ", ",
+                    to->second, ")");
+  }
+  return absl::StrCat(
+      "SELECT 'token' AS kind, (SELECT min(toUInt64OrZero(extract(engine_full, "
+      "'non_replicated_deduplication_window = ([0-9]+)'))) FROM system.tables WHERE database = "
+      "currentDatabase() AND name IN ('points', 'rank_statistics')) AS stream, "
+      "toUInt64(max(toUInt64OrZero(splitByChar('_', part)[3])) - (SELECT "
+      "toUInt64OrZero(splitByChar('_', any(_part))[2]) FROM points WHERE project = "
+      "{project:String} AND run = {run:String} AND (stream, seq) IN (",
+      last_rows, "))) AS last FROM (SELECT _part AS part FROM points GROUP BY _part)");
 }
 
 }  // namespace
@@ -100,7 +122,8 @@ absl::Duration ClickhouseDelivery::MakeTables(absl::Time now) {
 }
 
 // After a start, and when a token may be forgotten. A cut is stored as a whole, so the largest
-// sequence number of a stream tells what is there.
+// sequence number of a stream tells what is there. But the view may lack it, which only a repetition
+// completes.
 absl::Duration ClickhouseDelivery::AskPlaces(absl::Time now) {
   // The projection `places` of the tables has the answer: a row per stream and part.
   const std::string where =
@@ -114,12 +137,15 @@ absl::Duration ClickhouseDelivery::AskPlaces(absl::Time now) {
       "FROM system_samples ",
       run, part,
       " UNION ALL SELECT 'runs' AS kind, toUInt64(0) AS stream, max(version) AS last FROM runs ",
-      run, part, " FORMAT TabSeparated");
+      run, part, cursor_.cut ? " UNION ALL " + TokenText(streams_, *cursor_.cut) : "",
+      " FORMAT TabSeparated");
   const absl::StatusOr<HttpResponse> answer =
       SendRequest(Query(at(), sql, {{"project", run_.project}, {"run", RunOf()}}));
   if (OutcomeOf(answer) != Outcome::kAccepted) {
     return NotAccepted("ask for the rows that are there", answer, now);
   }
+  std::map<int64_t, uint64_t> points;
+  bool knows_token = false;
   for (const std::vector<std::string>& row : RowsOf(answer->body)) {
     uint64_t stream = 0;
     uint64_t last = 0;
@@ -127,13 +153,26 @@ absl::Duration ClickhouseDelivery::AskPlaces(absl::Time now) {
       return BlockedByAnswer(absl::UnknownError("the answer is not ClickHouse's"), answer, now);
     }
     if (row[0] == "runs") cursor_.version = std::max(cursor_.version, last);
+    // Others may insert before the repetition.
+    if (row[0] == "token") knows_token = last < stream / 2;
     if (row[0] == "samples" && stream == 1) cursor_.samples = std::max(cursor_.samples, last + 1);
     for (const model::Stream& one : streams_) {
       if (one.key.incarnation != stream) continue;
-      Place& place = cursor_.places[one.id];
-      uint64_t& there = row[0] == "points" ? place.points : place.texts;
-      if (row[0] == "points" || row[0] == "texts") there = std::max(there, last);
+      uint64_t& texts = cursor_.places[one.id].texts;
+      if (row[0] == "points") points[one.id] = last;
+      if (row[0] == "texts") texts = std::max(texts, last);
     }
+  }
+  std::map<int64_t, Place> after = cursor_.places;
+  if (cursor_.cut) Move(cursor_.cut->to, &after);
+  // Rows behind the cut: it was answered, but this is an older store.
+  const bool repeats =
+      knows_token && std::all_of(points.begin(), points.end(), [&after](const auto& there) {
+        return there.second <= after[there.first].points;
+      });
+  for (const auto& [id, last] : points) {
+    if (repeats) break;
+    cursor_.places[id].points = std::max(cursor_.places[id].points, last);
   }
   asked_ = now;
   prepared_.reset();  // the server may have a part of the cut

@@ -86,16 +86,16 @@ class ClickhouseDeliveryTest : public ::testing::Test {
 
   // A server with all tables and no rows. It refuses inserts with `refuses_`, or does not answer.
   FakeTransport::Answer Serve(const HttpRequest& request) {
+    if (absl::StrContains(request.body, "'points' AS kind")) {
+      ++asked_;
+      return FakeTransport::Code(200, there_);
+    }
     if (absl::StrContains(request.body, "system.tables")) {
       std::string names;
       for (const SchemaObject& object : SchemaObjects()) {
         if (object.name != gone_) absl::StrAppend(&names, object.name, " ");
       }
       return FakeTransport::Code(200, absl::StrCat(version_, "\t", names, "\n"));
-    }
-    if (absl::StrContains(request.body, "'points' AS kind")) {
-      ++asked_;
-      return FakeTransport::Code(200, there_);
     }
     if (!absl::StrContains(request.url, "INSERT%20INTO%20points")) {
       return FakeTransport::Code(200, "");
@@ -169,11 +169,41 @@ TEST_F(ClickhouseDeliveryTest, AsksWhatIsThereOnceTheTokenMayBeForgotten) {
   Deliver();
   refuses_ = 0;
   Pass(options_.token_life);
-  there_ = "points\t1\t10\n";  // stream, last row
+  there_ = "points\t1\t10\ntoken\t100\t50\n";  // stream, last row; too many inserts since
   Restart();
   Deliver();
   EXPECT_THAT(inserts_, SizeIs(1)) << "the server has the rows";
   EXPECT_EQ(Sent(), 10u);
+}
+
+// The server may have died before the block of the view.
+TEST_F(ClickhouseDeliveryTest, RepeatsACutThatIsThereWhileItsTokenIsKnown) {
+  Append(10);
+  refuses_ = -1;
+  Deliver();
+  refuses_ = 0;
+  Pass(options_.token_life);
+  there_ = "points\t1\t10\ntoken\t100\t49\n";  // tokens that are kept, inserts since the cut
+  Restart();
+  Deliver();
+  ASSERT_THAT(inserts_, SizeIs(2));
+  EXPECT_EQ(inserts_[0].url, inserts_[1].url);
+  EXPECT_EQ(inserts_[0].body, inserts_[1].body);
+  EXPECT_EQ(Sent(), 10u);
+}
+
+TEST_F(ClickhouseDeliveryTest, RepeatsNoCutOfAnOlderStore) {
+  Append(10);
+  refuses_ = -1;
+  Deliver();
+  Append(10);
+  refuses_ = 0;
+  Pass(options_.token_life);
+  there_ = "points\t1\t20\ntoken\t100\t49\n";  // a later cut is there, too
+  Restart();
+  Deliver();
+  EXPECT_THAT(inserts_, SizeIs(1));
+  EXPECT_EQ(Sent(), 20u);
 }
 
 TEST_F(ClickhouseDeliveryTest, AsksAfterAnotherBoot) {
