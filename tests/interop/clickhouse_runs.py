@@ -141,6 +141,30 @@ def sync_later(server, nodes):
     expect(server.ask("SELECT job_state FROM jobs WHERE run = 'later'"), [["failed"]], "state")
 
 
+def joined(server, nodes):
+    """Nodes with a peer key: the config names the ranks of both, as at other trackers; the rows come from each node by itself."""
+    nodes[0].ranklog("peer-key")
+    key = nodes[0].home / ".config/ranklog/peer.key"
+    addresses = [f"127.0.0.1:{clickhouse_site.mlflow_site.free_port()}" for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        pair = []
+        for name, address in zip(("home", "part"), addresses):
+            settings = {"CLICKHOUSE_URL": server.url, "RANKLOG_DESTINATIONS": "clickhouse", "RANKLOG_PEER_KEY": key, "RANKLOG_PEER_LISTEN": address}
+            node = clickhouse_site.Node(nodes[0].home.parent / name, nodes[0].daemon, nodes[0].program, nodes[0].cli, **settings)
+            stack.callback(lambda node=node: node.process.kill())
+            pair.append(node)
+        start_ranks(pair, "joined", 50, 4, RANKLOG_PROJECT="p8", RANKLOG_PEER=addresses[0], RANKLOG_RANK_STATISTICS="*=mean")
+        pair[0].await_delivery("joined", "clickhouse")
+        pair[1].await_delivery("joined-2", "clickhouse")
+        check_rows(server, "p8", "joined", 50, 4)
+        ((config,),) = server.ask("SELECT config FROM runs FINAL WHERE run = 'joined' AND is_primary")
+        expect(json.loads(config)["ranklog"]["statistics_over"]["nodes"], {"home": "0-1", "part": "2-3"}, "ranks by node")
+        assert "all is there" in pair[0].ranklog("verify", "joined"), "verify"
+
+
+SCENARIOS["joined"] = joined
+
+
 def verify_finds(server, nodes):
     """`verify` finds a row that is missing, one that is there twice, and one with another value."""
     nodes[0].run_rank([*rows(100), {"finish": 0}], RANKLOG_RUN_ID="bad", RANKLOG_PROJECT="p7")

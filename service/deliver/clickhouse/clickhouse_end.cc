@@ -52,8 +52,9 @@ absl::StatusOr<ClickhouseDelivery::Wait> ClickhouseDelivery::SendDescription(
   const auto wall_us =
       static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMicros(options_.wall_clock()), 0));
   const uint64_t version = std::max(wall_us, cursor_.version + 1);
-  const Description description =
-      Describe(run_, streams_, items, has_summary_ ? summary_text_ : "", version);
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> all, reader.Streams(run_.id));
+  const Description description = Describe(run_, streams_, items, ConfigText(run_, all, items),
+                                           has_summary_ ? summary_text_ : "", version);
   if (description.digest != cursor_.described && description.digest != ranks_described_) {
     const absl::StatusOr<HttpResponse> answer =
         SendRequest(Insert(at(), "ranks", kRankColumns, "JSONEachRow", "", description.ranks),

@@ -74,8 +74,8 @@ std::string ConfigText(const model::Run& run, absl::Span<const model::Stream> st
 }
 
 Description Describe(const model::Run& run, absl::Span<const model::Stream> streams,
-                     absl::Span<const model::StoredItem> items, const std::string& summary,
-                     uint64_t version) {
+                     absl::Span<const model::StoredItem> items, const std::string& config,
+                     const std::string& summary, uint64_t version) {
   Description description;
   const std::string name = RunName(run, streams);
   std::string digested;
@@ -107,7 +107,7 @@ Description Describe(const model::Run& run, absl::Span<const model::Stream> stre
                      {"reason", run.reason},
                      {"started", TimeText(run.started_us)},
                      {"ended", ended ? EndOf(run.ended_us) : model::Json(nullptr)},
-                     {"config", ConfigText(run, streams, items)},
+                     {"config", config},
                      {"summary", summary},
                      {"metadata", ToJsonText(aggregate::RunMetadata(run, streams, items))}};
   digested += ToJsonText(row);

@@ -23,11 +23,13 @@ struct Description {
   std::string ranks;
   std::string digest;  // of what a change of the description changes; the number of rows does not
 };
+// `config`: the text of it.
 Description Describe(const model::Run& run, absl::Span<const model::Stream> streams,
-                     absl::Span<const model::StoredItem> items, const std::string& summary,
-                     uint64_t version);
+                     absl::Span<const model::StoredItem> items, const std::string& config,
+                     const std::string& summary, uint64_t version);
 
-// The text of the config, as it is in the table.
+// The text of the config, as it is in the table: of all streams of the run, because it names the
+// nodes that are joined.
 std::string ConfigText(const model::Run& run, absl::Span<const model::Stream> streams,
                        absl::Span<const model::StoredItem> items);
 

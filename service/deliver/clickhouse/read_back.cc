@@ -253,8 +253,9 @@ class Comparison {
       return absl::OkStatus();
     }
     report->state = rows[0][0];
-    const model::Json config = aggregate::RunConfig(run_, streams_, items);
-    if (Unescaped(rows[0][1]) == ConfigText(run_, streams_, items)) {
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> all, reader_.Streams(run_.id));
+    const model::Json config = aggregate::RunConfig(run_, all, items);
+    if (Unescaped(rows[0][1]) == ConfigText(run_, all, items)) {
       diff.matching = config.size();
     } else {
       ++diff.differing;
