@@ -26,10 +26,10 @@ bool MayBeSecret(std::string name) {
                      [&](const char* word) { return absl::StrContains(name, word); });
 }
 
-// The server, or a place at it.
+// The server, a place at it, or the way there.
 bool NamesPlace(absl::string_view variable) {
-  constexpr const char* kEnds[] = {"_URL",   "_URI",  "_HOST", "_PORT", "_NAME",     "_DATABASE",
-                                   "_TABLE", "_FROM", "_ID",   "_TLS",  "_CERT_PATH"};
+  constexpr const char* kEnds[] = {"_URL",   "_URI",  "_HOST", "_PORT", "_NAME",      "_DATABASE",
+                                   "_TABLE", "_FROM", "_ID",   "_TLS",  "_CERT_PATH", "_INTERVAL"};
   return std::any_of(std::begin(kEnds), std::end(kEnds),
                      [&](const char* end) { return absl::EndsWith(variable, end); });
 }

@@ -38,7 +38,7 @@ bool IsSecretOf(std::string_view destination, std::string_view variable);
 
 // Adds variables of the destination, except those that other settings read: those that suggest a
 // secret or a user to credentials, those that name a place (_URL, _URI, _HOST, _PORT, _NAME,
-// _DATABASE, _TABLE, _FROM, _ID) or its way (_TLS, _CERT_PATH) to destination_settings. All others may be secrets too, and no destination
+// _DATABASE, _TABLE, _FROM, _ID) or its way (_TLS, _CERT_PATH, _INTERVAL) to destination_settings. All others may be secrets too, and no destination
 // needs them. For kOffline, adds the `dir`: WANDB_DIR, relative to the current directory, which is
 // also the default. Does not replace an entry.
 void ReadVariablesOf(const std::string& destination, Settings* settings);

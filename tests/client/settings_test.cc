@@ -225,6 +225,7 @@ TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
                                                         {"WANDB_PROJECT", "read elsewhere"},
                                                         {"PIGEON_COOP_URL", "north"},
                                                         {"PIGEON_CERT_PATH", "/ca.pem"},
+                                                        {"PIGEON_FLIGHT_INTERVAL", "30s"},
                                                         {"WANDB_X_EXTRA_HTTP_HEADERS", "secret"},
                                                         {"PIGEON_TOKEN", "t"}};
   const std::map<std::string, std::string> wandb = {{"WANDB_BASE_URL", "localhost:8080"}};
@@ -239,7 +240,8 @@ TEST_F(SettingsTest, VariablesOfDestinationsAreSent) {
   with_list["RANKLOG_DESTINATIONS"] = "pigeon";
   settings = From(with_list);
   const std::map<std::string, std::string> pigeon = {{"PIGEON_COOP_URL", "north"},
-                                                     {"PIGEON_CERT_PATH", "/ca.pem"}};
+                                                     {"PIGEON_CERT_PATH", "/ca.pem"},
+                                                     {"PIGEON_FLIGHT_INTERVAL", "30s"}};
   EXPECT_THAT(settings.destination_settings,
               ElementsAre(Pair("pigeon", pigeon), Pair("wandb", wandb)));
   EXPECT_EQ(settings.credentials.at("PIGEON_TOKEN"), "t");

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -22,6 +23,8 @@ constexpr char kVerify[] =
          config is compared. Not compared: system metrics.
 )";
 
+constexpr char kInsertInterval[] = "insert_interval";
+
 int64_t BootClockUs() {
   timespec now = {};
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -35,7 +38,7 @@ ClickhouseDestination::ClickhouseDestination()
                    .name = "ClickHouse",
                    .url_setting = "url",
                    .public_url = "",
-                   .other_settings = {"database"},
+                   .other_settings = {"database", kInsertInterval},
                    .key_variable = "CLICKHOUSE_PASSWORD",
                    .user_variable = "CLICKHOUSE_USER",
                    .key_is_optional = true,
@@ -50,6 +53,18 @@ std::string ClickhouseDestination::AddressIn(
   const std::string database = variable(VariableOf("database"));
   while (absl::EndsWith(address, "/")) address.pop_back();
   return address.empty() || database.empty() ? address : absl::StrCat(address, "/", database);
+}
+
+absl::Status ClickhouseDestination::CheckSetting(absl::string_view name,
+                                                 absl::string_view value) const {
+  if (name != kInsertInterval) return absl::OkStatus();
+  absl::Duration interval;
+  if (absl::ParseDuration(value, &interval) && interval >= absl::Milliseconds(100) &&
+      interval <= absl::Hours(1)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", value, "\" is not a duration from 100ms to 1h, such as 30s"));
 }
 
 void ClickhouseDestination::Authorize(const Credential& credential, HttpRequest* request) const {
@@ -68,6 +83,9 @@ std::unique_ptr<RunDelivery> ClickhouseDestination::Deliver(model::Run run,
                                                             const DeliveryParts& parts) const {
   ClickhouseDelivery::Options options;
   options.sample_interval = parts.transmit_interval;
+  // It was checked when it came; without it, the default stays.
+  absl::ParseDuration(run.settings.Of(kKind, kInsertInterval), &options.insert_interval);
+  options.longest_interval = std::max(options.longest_interval, options.insert_interval);
   options.boot = ThisBoot();
   options.boot_clock_us = BootClockUs;
   return std::make_unique<ClickhouseDelivery>(*this, std::move(run), std::move(delivery), parts,

@@ -18,6 +18,7 @@ class ClickhouseDestination : public Destination {
   // With the database.
   std::string AddressIn(
       const std::function<std::string(const std::string&)>& variable) const override;
+  absl::Status CheckSetting(absl::string_view name, absl::string_view value) const override;
   void Authorize(const Credential& credential, HttpRequest* request) const override;
   bool IsKeyRefused(const HttpResponse& answer) const override;
   std::unique_ptr<RunDelivery> Deliver(model::Run run, model::Delivery delivery,

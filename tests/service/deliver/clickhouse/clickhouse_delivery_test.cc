@@ -123,7 +123,7 @@ class ClickhouseDeliveryTest : public ::testing::Test {
   FakeTransport transport_{[this](const HttpRequest& request) { return Serve(request); }};
   std::unique_ptr<CircuitBreakers> breakers_;
   model::Delivery stored_delivery_;
-  std::unique_ptr<ClickhouseDelivery> delivery_;
+  std::unique_ptr<RunDelivery> delivery_;
 
   unsigned version_ = kSchemaVersion;
   std::string gone_;
@@ -252,6 +252,35 @@ TEST_F(ClickhouseDeliveryTest, InsertsLessOftenAfterTooManyParts) {
   Pass(options_.insert_interval);
   Deliver();
   EXPECT_EQ(Sent(), 20u);
+}
+
+TEST_F(ClickhouseDeliveryTest, InsertsAsOftenAsTheSettingTells) {
+  model::Run run = stored_.run();
+  run.settings.destination_settings[kKind]["insert_interval"] = "5m";
+  delivery_ = FindDestination(kKind)->Deliver(
+      run, stored_delivery_,
+      {.transport = &transport_, .breakers = breakers_.get(), .credentials = &credentials_});
+  Append(10);
+  Deliver();
+  Append(10);
+  Pass(absl::Minutes(5) - absl::Seconds(1));
+  Deliver();
+  EXPECT_EQ(Sent(), 10u);
+  Pass(absl::Seconds(1));
+  Deliver();
+  EXPECT_EQ(Sent(), 20u);
+}
+
+TEST(ClickhouseDestinationTest, IgnoresAnUnusableInsertInterval) {
+  std::vector<std::string> mistakes;
+  const auto of = [&](const std::string& value) {
+    return FindDestination(kKind)->SettingsOf({{"CLICKHOUSE_INSERT_INTERVAL", value}}, &mistakes);
+  };
+  EXPECT_EQ(of("30s")["insert_interval"], "30s");
+  for (const char* const value : {"30", "0s", "-1s", "2h", "inf"})
+    EXPECT_THAT(of(value), IsEmpty());
+  ASSERT_THAT(mistakes, SizeIs(5));
+  EXPECT_THAT(mistakes[0], HasSubstr("\"30\" is not a duration from 100ms to 1h"));
 }
 
 TEST_F(ClickhouseDeliveryTest, RefusesTablesOfANewerVersion) {
