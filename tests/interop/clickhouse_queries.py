@@ -133,10 +133,11 @@ def cluster(server):
         local = re.sub(r"CREATE TABLE IF NOT EXISTS (\w+) AS (\w+)\nENGINE = Distributed.*", r"CREATE VIEW \1 AS SELECT * FROM \2", local)
         local = re.sub("INSERT INTO ranklog_schema .*", "INSERT INTO ranklog_schema_local (version) VALUES (1)", local)
         server.do(local, database="shard")
-    columns = "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = {table:String} ORDER BY name"
-    for table in ("points", "rank_statistics", "texts", "system_samples", "runs", "ranks"):
-        found = server.ask(columns, database="shard", table=table + "_local")
-        expect(found, server.ask(columns, table=table), f"columns of {table}")
+    # Names, columns, codecs, order and settings: those of schema.sql.
+    tables = "SELECT name, replaceAll(replaceAll(create_table_query, concat(currentDatabase(), '.'), ''), '_local', '') FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '.inner')"
+    plain = dict(server.ask(tables))
+    shard = {name.removesuffix("_local"): sql for name, sql in server.ask(tables, database="shard") if name.endswith("_local") or name in ("jobs", "rank_statistics_mv")}
+    expect(shard, plain, "the tables of cluster.sql")
     server.do("INSERT INTO points_local SELECT * FROM ranklog.points WHERE run = 'a'", database="shard")
     expect(server.ask("SELECT countMerge(n) FROM rank_statistics", database="shard"), server.ask("SELECT countMerge(n) FROM rank_statistics WHERE run = 'a'"), "view")
 
