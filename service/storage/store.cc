@@ -198,8 +198,13 @@ absl::Status Store::SetDestination(int64_t run, const std::string& kind,
                      "same place; run `ranklog sync` without --base-url and --set"));
   }
   for (const auto& [name, value] : settings) changed.destination_settings[kind][name] = value;
-  return Write("UPDATE job SET settings = ?2 WHERE id = ?1",
-               {job, Parameter::Blob(EncodeSettings(changed))});
+  RETURN_IF_ERROR(Write("UPDATE job SET settings = ?2 WHERE id = ?1",
+                        {job, Parameter::Blob(EncodeSettings(changed))}));
+  // An error of the former settings.
+  return Write(
+      "UPDATE delivery SET last_error = '' WHERE kind = ?2 AND crashes < ?3 AND run IN (SELECT id "
+      "FROM run WHERE job = ?1)",
+      {job, kind, int64_t{model::Delivery::kSetApart}});
 }
 
 absl::Status Store::CheckNotRunning(int64_t job) {

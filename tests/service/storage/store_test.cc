@@ -203,11 +203,18 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 5000));
     EXPECT_OK(store_->AddDelivery(run, "wandb"));
     EXPECT_OK(store_->AddDelivery(run, "local"));
+    model::Delivery failed;
+    failed.run = run;
+    failed.kind = "wandb";
+    failed.last_error = "of the former address";
+    EXPECT_OK(store_->PutDelivery(failed));
     EXPECT_OK(store_->SetDestination(run, "wandb", {{"base_url", "https://a"}}));
     EXPECT_THAT(store_->SetDestination(9, "wandb", {{"base_url", "https://a"}}),
                 StatusIs(absl::StatusCode::kNotFound));
   });
   EXPECT_EQ(address(), "https://a");
+  for (const model::Delivery& delivery : *reader_->Deliveries(run))
+    EXPECT_EQ(delivery.last_error, "");
   model::Delivery created;
   created.run = run;
   created.kind = "wandb";
