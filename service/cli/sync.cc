@@ -215,6 +215,7 @@ class Sync {
     std::vector<std::string> local;
     for (const model::Run& run : runs) {
       RETURN_IF_ERROR(AddDestination(run));
+      if (choice_.AreNamed()) RETURN_IF_ERROR(WarnOfVariables(run));
       if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) local.push_back(run.run_id);
@@ -317,6 +318,31 @@ class Sync {
     if (!settings.empty()) RETURN_IF_ERROR(pipeline_->SetDestination(run.id, kind, settings));
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
+  }
+
+  // A setting in this shell that differs from that of the ranks, and is not used.
+  absl::Status WarnOfVariables(const model::Run& run) const {
+    ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
+    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
+    for (const model::Delivery& delivery : deliveries) {
+      const deliver::Destination* const to = deliver::FindDestination(delivery.kind);
+      if (to == nullptr) continue;
+      for (const std::string& name : to->words().other_settings) {
+        const std::string variable = to->VariableOf(name);
+        const std::string value = EnvironmentVariable(variable.c_str());
+        if (value.empty() || value == stored.settings.Of(to->kind(), name)) continue;
+        std::cerr << "ranklog: " << variable << "=" << Printable(value) << " is not used: ";
+        if (delivery.cursor.empty()) {
+          std::cerr << "its ranks chose where run " << Printable(run.run_id)
+                    << " goes; to change that, use --set " << variable << "=VALUE\n";
+        } else {
+          std::cerr << "run " << Printable(run.run_id) << " is at " << to->words().name
+                    << " already, and stays where it is; set the variable for the ranks of a new "
+                       "run\n";
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   // Settings of a running run cannot change. The daemon ends one a moment after its last rank.
