@@ -57,7 +57,8 @@ std::vector<std::string> ProblemsOfRun(const Globals& globals, const query::RunR
   for (const query::DestinationReport& destination : destinations) {
     if (!AwaitsPerson(report, destination)) continue;
     problems.push_back(absl::StrCat("run ", Printable(report.run.run_id), " waits for ",
-                                    destination.kind, ": ", Printable(destination.last_error)));
+                                    destination.kind, ": ",
+                                    Printable(query::ErrorText(report, destination))));
   }
   return problems;
 }

@@ -137,7 +137,8 @@ std::string WaitingText(const std::vector<query::RunReport>& reports) {
     for (const query::DestinationReport& destination : report.destinations) {
       if (destination.last_error.empty() || !IsOpen(report, destination)) continue;
       absl::StrAppend(&text, Printable(report.run.run_id), " waits for ",
-                      Printable(destination.kind), ": ", Printable(destination.last_error), "\n");
+                      Printable(destination.kind), ": ",
+                      Printable(query::ErrorText(report, destination)), "\n");
     }
   }
   return text.empty() ? text : "\n" + text;

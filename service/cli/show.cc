@@ -201,7 +201,8 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
       absl::StrAppend(&text, "  ", Printable(destination.url), "\n");
     }
     if (!destination.last_error.empty()) {
-      absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
+      absl::StrAppend(&text, "  ", terminal.Red(Printable(query::ErrorText(report, destination))),
+                      "\n");
     }
   }
   if (!run.local_only && IsLocal(report)) {

@@ -68,8 +68,8 @@ void SyncReport::PrintErrors(const std::vector<query::RunReport>& reports, Progr
       printed = destination.last_error;
       if (printed.empty()) continue;
       progress->Clear();
-      std::cerr << FullName(report.run) << "  " << destination.kind << "  " << Printable(printed)
-                << "\n";
+      std::cerr << FullName(report.run) << "  " << destination.kind << "  "
+                << Printable(query::ErrorText(report, destination)) << "\n";
     }
   }
 }
@@ -122,7 +122,7 @@ std::string SyncReport::WhatIsLeft(const query::RunReport& report,
     }
     absl::StrAppend(&left, open.empty() ? ", the run's end is not delivered" : open);
     if (!destination.last_error.empty()) {
-      absl::StrAppend(&left, ": ", Printable(destination.last_error));
+      absl::StrAppend(&left, ": ", Printable(query::ErrorText(report, destination)));
     }
   } else if (report.run.state == model::RunState::kRunning &&
              storage::StateLock::Holder(state_dir_) == 0) {

@@ -1,6 +1,7 @@
 #include "service/deliver/advice.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/deliver/url.h"
 
 namespace ranklog::deliver {
@@ -9,6 +10,10 @@ namespace {
 constexpr int kNoPermission = 403;
 
 }  // namespace
+
+std::string WithRun(absl::string_view message, absl::string_view run_id) {
+  return absl::StrReplaceAll(message, {{" sync RUN", absl::StrCat(" sync ", run_id)}});
+}
 
 std::string Advice(const Destination& destination, const absl::StatusOr<HttpResponse>& answer,
                    absl::string_view address, bool created) {

@@ -12,6 +12,10 @@
 
 namespace ranklog::deliver {
 
+// Replaces RUN in the commands of a message. It is stored with RUN, so that runs that wait for the
+// same reason have the same text.
+std::string WithRun(absl::string_view message, absl::string_view run_id);
+
 // About a failure that is Outcome::kBlocked. `created`: the run exists at the server.
 std::string Advice(const Destination& destination, const absl::StatusOr<HttpResponse>& answer,
                    absl::string_view address, bool created);

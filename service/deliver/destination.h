@@ -191,8 +191,8 @@ class Destination {
   const Words words_;
 };
 
-// Corrects a wrong address. RUN stands for the run.
-inline constexpr char kCorrectAddress[] = "run: ranklog sync RUN --base-url URL";
+// Corrects a wrong address, which a daemon keeps. RUN stands for the run: see advice.h.
+inline constexpr char kCorrectAddress[] = "run: ranklog stop && ranklog sync RUN --base-url URL";
 
 // The destinations of this program; each has one line in known/destinations.cc.
 std::vector<std::unique_ptr<const Destination>> KnownDestinations();

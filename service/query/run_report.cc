@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/advice.h"
 #include "service/deliver/destination.h"
 #include "service/deliver/retry.h"
 
@@ -251,7 +252,7 @@ Json ToJson(const RunReport& report) {
                             {"pending_files", destination.pending_files},
                             {"pending_file_bytes", destination.pending_file_bytes},
                             {"complete", destination.complete},
-                            {"last_error", destination.last_error},
+                            {"last_error", ErrorText(report, destination)},
                             {"set_apart", destination.set_apart},
                             {"url", destination.url}});
   }
@@ -291,6 +292,10 @@ Json ToJson(const RunReport& report) {
   return json;
 }
 
+std::string ErrorText(const RunReport& report, const DestinationReport& destination) {
+  return deliver::WithRun(destination.last_error, report.run.run_id);
+}
+
 std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
     const std::vector<RunReport>& reports, const std::string& kind) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
@@ -306,6 +311,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
       }
       found->second.push_back(report.run.run_id);
     }
+  }
+  for (auto& [reason, runs] : reasons) {
+    if (runs.size() == 1) reason = deliver::WithRun(reason, runs.front());
   }
   return reasons;
 }

@@ -46,8 +46,8 @@ struct DestinationReport {
   // are not among them.
   uint64_t pending_files = 0;
   uint64_t pending_file_bytes = 0;
-  bool complete = false;  // the run's end is delivered too
-  std::string last_error;
+  bool complete = false;   // the run's end is delivered too
+  std::string last_error;  // for users, see ErrorText()
   bool set_apart = false;  // not tried, because it crashes the process that tries
   std::string url{};       // of the run's page; empty: not known yet, or none
 };
@@ -95,6 +95,8 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
                                                   const StoppedRuns& stopped = {});
 
+// Why the destination does not accept the run's rows, with the run's id in the commands.
+std::string ErrorText(const RunReport& report, const DestinationReport& destination);
 // The reasons for which runs wait, in the order of `reports`: each reason with its runs.
 std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
     const std::vector<RunReport>& reports, const std::string& kind);

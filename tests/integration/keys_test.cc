@@ -245,7 +245,7 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
     const std::string text = output(command);
     EXPECT_THAT(text, HasSubstr("HTTP 401")) << command;
     EXPECT_THAT(text, HasSubstr("has no http:// or https://")) << command;
-    EXPECT_THAT(text, HasSubstr("run: RANKLOG_ALLOW_HTTP=1 ranklog sync RUN")) << command;
+    EXPECT_THAT(text, HasSubstr("run: RANKLOG_ALLOW_HTTP=1 ranklog sync plain")) << command;
   }
   const Finished check = RunToEnd({RANKLOG_CLI, "status", "--check", "--address", node.address()});
   EXPECT_EQ(check.code, 1);
@@ -272,7 +272,8 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   const std::vector<std::string> correct = {"bare", "--base-url", wandb.url()};
   EXPECT_THAT(sync(correct).output, HasSubstr("stop`, then this command again"));
   EXPECT_EQ(node.Terminate(), 0);
-  EXPECT_THAT(sync({"bare"}).output, HasSubstr("run: ranklog sync RUN --base-url URL"));
+  EXPECT_THAT(sync({"bare"}).output,
+              HasSubstr("run: ranklog stop && ranklog sync bare --base-url URL"));
   expect_synced(correct);
   for (const char* id : {"short", "plain", "bare"}) EXPECT_TRUE(IsComplete(wandb, id)) << id;
   const Finished late = sync({"bare", "--base-url", "https://wandb.example.com"});

@@ -155,9 +155,10 @@ def wrong_settings(server, node):
         node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID=run_id, RANKLOG_PROJECT="p9", **settings)
     for run_id, (_, message, correct) in wrong.items():
         error = mlflow_site.wait_for(lambda name=run_id: (node.destination(name) or {}).get("last_error"), "the error")
-        assert message in error and f"ranklog sync RUN --set {correct.split('=')[0]}=" in error, error
+        assert message in error and f"ranklog sync {run_id} --set {correct.split('=')[0]}=" in error, error
         assert message in node.ranklog("status"), node.ranklog("status")
-        node.ranklog("sync", run_id, "--set", correct)
+        told = node.ranklog("sync", run_id, "--set", correct, errors=True)
+        assert message not in told, f"an error of before: {told}"
         node.ranklog("verify", run_id)
         node.ranklog("sync", run_id, "--set", "MLFLOW_EXPERIMENT_ID=0", code=1)  # it has its place
     equal(sorted(run["info"]["run_name"] for run in server.runs("p9")), ["no-number", "no-run"], "runs of the project")
@@ -168,6 +169,10 @@ def wrong_settings(server, node):
     node.run_rank([*rows(3), {"finish": 0}], RANKLOG_RUN_ID="plain", RANKLOG_PROJECT="p9", RANKLOG_DESTINATIONS="local", MLFLOW_TRACKING_URI="")
     node.ranklog("sync", "plain", "--to", "mlflow", MLFLOW_TRACKING_URI=server.url, MLFLOW_EXPERIMENT_NAME="chosen")
     equal([run["info"]["run_name"] for run in server.runs("chosen")], ["plain"], "runs of the chosen experiment")
+    # A delivered run stays in its experiment.
+    told = node.ranklog("sync", "plain", errors=True, MLFLOW_EXPERIMENT_NAME="other")
+    assert "MLFLOW_EXPERIMENT_NAME=other is not used: run plain is at MLflow already" in told, told
+    equal(node.ranklog("sync", "plain", errors=True, MLFLOW_EXPERIMENT_NAME="chosen"), "", "the experiment of the run")
 
 
 @scenario

@@ -160,11 +160,11 @@ class Node:
     def run_rank(self, calls, console=False, **variables):
         assert self.rank(calls, console, **variables).wait(TIMEOUT) == 0
 
-    def ranklog(self, *args, code=0, stdin=None, **variables):
+    def ranklog(self, *args, code=0, stdin=None, errors=False, **variables):
         environment = {**self.environment(), **variables}
         done = subprocess.run([self.cli, *args], input=stdin, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
         assert code is None or done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return done.stderr if errors else done.stdout
 
     def destination(self, run, kind="mlflow"):
         for one in json.loads(self.ranklog("runs", "--json")):

@@ -14,6 +14,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
+#include "service/deliver/advice.h"
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/retry.h"
 #include "service/pipeline/delivery/crashed_deliveries.h"
@@ -28,9 +29,9 @@ absl::StatusOr<deliver::Credential> FindKey(const deliver::CredentialStore& cred
   if (destination == nullptr) return deliver::Credential();
   const absl::StatusOr<std::string> server = destination->ServerOf(run.settings);
   if (!server.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(run.run_id, ": ", server.status().message(),
-                                                      deliver::kToContinue,
-                                                      deliver::kCorrectAddress));
+    return absl::FailedPreconditionError(
+        absl::StrCat(run.run_id, ": ", server.status().message(), deliver::kToContinue,
+                     deliver::WithRun(deliver::kCorrectAddress, run.run_id)));
   }
   // No rank sends a key here, so the job does not matter.
   auto key = credentials.Find(
