@@ -330,13 +330,12 @@ void Daemon::Stop(absl::Duration drain) {
   if (server_ != nullptr) server_->GetHealthCheckService()->Shutdown();
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
-  if (drain > absl::ZeroDuration()) DrainParts(drain);
-  peering_.Stop();
   if (watch_ != nullptr) watch_->Stop();
   if (live_rings_ != nullptr) live_rings_->Stop();
   if (retention_ != nullptr) retention_->Stop();
   if (samples_ != nullptr) samples_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
+  peering_.Stop();
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (job_ends_ != nullptr) job_ends_->Stop();
   if (deliver_ != nullptr) {
@@ -348,19 +347,30 @@ void Daemon::Stop(absl::Duration drain) {
   if (store_ != nullptr) store_->Stop();
 }
 
-void Daemon::DrainParts(absl::Duration drain) {
-  const absl::Time deadline = SteadyNow() + std::min(drain, kAggregateWait);
-  while (peering_.busy() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(20));
-}
-
 void Daemon::Drain(absl::Duration drain) {
   const absl::Time deadline = SteadyNow() + drain;
+  // The loops know all that is committed once this write is answered.
+  const auto settle = [this] {
+    store_->SubmitAndWait([](storage::Store&) { return absl::OkStatus(); }).IgnoreError();
+  };
+  settle();
   // Does not wait long for a step that waits for a rank, because ranks are no longer connected.
   const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
   while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
-  const bool all = deliver_->Drain(deadline - SteadyNow());
+  deliver_->Drain(absl::ZeroDuration());  // begins: trackers do not wait for nodes
+  const auto nodes_wait = [this] { return !peering_.sent() || AwaitsNodes(); };
+  while (nodes_wait() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(50));
+  settle();
+  bool all = deliver_->Drain(deadline - SteadyNow());
+  all = all && !nodes_wait() && AllAggregated();
   spdlog::info(all ? "all rows are delivered"
                    : "not all rows are delivered; the store keeps the rest");
+  for (const peer::PushLoop::Link& link : peering_.state().links) {
+    if (!link.waits || link.own) continue;
+    spdlog::info("run {}: {} rows wait for rank 0's node{}{}", link.run_id, link.waiting_rows,
+                 link.home.empty() ? "" : " at " + link.home,
+                 link.error.empty() ? "" : ": " + link.error);
+  }
 }
 
 std::string Daemon::HangingLoop(absl::Duration limit) const {
@@ -391,6 +401,18 @@ bool Daemon::AllAggregated() const {
          std::all_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
            return stream.aggregated_seq >= stream.durable_seq;
          });
+}
+
+bool Daemon::AwaitsNodes() const {
+  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
+  if (!peering_.takes() || !reader.ok()) return false;
+  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
+  if (!streams.ok()) return false;
+  std::map<int64_t, bool> own_live;  // by running run
+  for (const model::Stream& stream : *streams) {
+    own_live[stream.run] |= stream.peer.empty() && stream.state == model::StreamState::kLive;
+  }
+  return std::any_of(own_live.begin(), own_live.end(), [](const auto& run) { return !run.second; });
 }
 
 bool Daemon::HasPeers() const {

@@ -48,7 +48,8 @@ class Daemon {
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
   ~Daemon();  // calls Stop()
 
-  // Stops accepting, commits what has arrived, delivers for at most `drain`, and closes the store.
+  // Stops accepting ranks, commits what has arrived, delivers for at most `drain` to trackers and to
+  // rank 0's node, as long takes what other nodes send, and closes the store.
   // Undelivered rows stay for the next start. Idempotent.
   void Stop(absl::Duration drain);
 
@@ -96,10 +97,10 @@ class Daemon {
   // Whether all destinations of the run have all of it, its end too.
   bool IsAtEveryTracker(int64_t run) const;
   void Drain(absl::Duration drain);
-  // Sends the rest to the daemons of rank 0's nodes.
-  void DrainParts(absl::Duration drain);
   // Whether all rows of running runs are aggregated. True if the store cannot be read.
   bool AllAggregated() const;
+  // Whether a run waits only for ranks of other nodes, or for its end.
+  bool AwaitsNodes() const;
   // Whether ranks of other nodes are live in runs here.
   bool HasPeers() const;
   void StartMetrics();

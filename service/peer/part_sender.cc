@@ -28,13 +28,13 @@ bool PartSender::WaitsForPredecessor(const Stream& stream) const {
   });
 }
 
-absl::StatusOr<absl::optional<v1::PushRequest>> PartSender::Next(storage::StoreReader& reader,
-                                                                 absl::Time now) {
+absl::Status PartSender::Read(storage::StoreReader& reader) {
   ASSIGN_OR_RETURN(part_, reader.GetRun(run_));
   ASSIGN_OR_RETURN(streams_, reader.Streams(run_));
   std::sort(streams_.begin(), streams_.end(),
             [](const Stream& a, const Stream& b) { return a.id < b.id; });
   state_.waiting_rows = 0;
+  state_.waits = false;
   state_.late_rows = 0;
   done_ = part_.state != model::RunState::kRunning;
   for (const Stream& stream : streams_) {
@@ -44,7 +44,15 @@ absl::StatusOr<absl::optional<v1::PushRequest>> PartSender::Next(storage::StoreR
     if (stream.joined == Joined::kLate) state_.late_rows += stream.durable_seq - stream.joined_seq;
     if (sent.closed) continue;
     state_.waiting_rows += stream.durable_seq - std::max(sent.seq, stream.joined_seq);
+    state_.waits |= stream.state != StreamState::kLive;
   }
+  state_.waits |= state_.waiting_rows > 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::optional<v1::PushRequest>> PartSender::Next(storage::StoreReader& reader,
+                                                                 absl::Time now) {
+  RETURN_IF_ERROR(Read(reader));
   v1::PushRequest request;
   request.set_protocol(v1::kProtocolVersion);
   request.set_node(options_.node);

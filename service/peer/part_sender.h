@@ -42,7 +42,10 @@ class PartSender {
 
   PartSender(int64_t run, Options options) : run_(run), options_(std::move(options)) {}
 
-  // The next request, if there is anything to say at `now`, a time of a steady clock.
+  // Reads the run and its streams, and counts what waits.
+  absl::Status Read(storage::StoreReader& reader);
+  // Reads, and makes the next request, if there is anything to say at `now`, a time of a steady
+  // clock.
   absl::StatusOr<absl::optional<v1::PushRequest>> Next(storage::StoreReader& reader,
                                                        absl::Time now);
   // How far the receiver has a stream, to be stored.
@@ -65,6 +68,7 @@ class PartSender {
 
   struct State {
     uint64_t waiting_rows = 0;
+    bool waits = false;      // rows, or ends of streams
     uint64_t late_rows = 0;  // the run had ended at the receiver
     std::string why;         // the receiver's reason for taking no rows; empty: it takes them
     bool own = false;        // the receiver is this daemon itself

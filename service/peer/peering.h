@@ -61,6 +61,8 @@ class Peering {
   absl::Time Heard(const model::Stream& stream) const;
   // Whether rows wait that can be sent now.
   bool busy() const { return loop_ != nullptr && loop_->busy(); }
+  // Whether the homes have all that the store has for them.
+  bool sent() const { return loop_ == nullptr || loop_->sent(); }
   // The thread of this object that has been silent for longest; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const;
 

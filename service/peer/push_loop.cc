@@ -27,6 +27,7 @@ void PushLoop::Start() {
 void PushLoop::Notify(int64_t run) {
   absl::MutexLock lock(&inbox_->mutex);
   inbox_->runs.insert(run);
+  ++inbox_->notified;
   inbox_->changed.Wake();
 }
 
@@ -59,7 +60,8 @@ absl::Duration PushLoop::Step() {
   Pulse::Beat();
   if (!taken_up_) TakeUp();
   const absl::Time now = options_.steady_clock();
-  TakeMessages(now);
+  const uint64_t looked_at = TakeMessages(now);
+  bool all_sent = taken_up_;
   absl::Time next = taken_up_ ? save_at_ : now + options_.first_backoff;
   std::vector<Link> links;
   for (auto it = runs_.begin(); it != runs_.end();) {
@@ -68,6 +70,7 @@ absl::Duration PushLoop::Step() {
         (entry.due || (entry.part != nullptr && now >= entry.part->NextDeadline()))) {
       StepRun(it->first, entry, now);
     }
+    if (entry.stale && entry.part != nullptr) Read(entry);
     if (entry.waits && entry.link.error.empty() && now >= entry.asked + options_.slow_answer) {
       SetError("no answer so far", &entry, now);
     }
@@ -84,10 +87,14 @@ absl::Duration PushLoop::Step() {
       next = std::min(next, entry.asked + options_.slow_answer);
     }
     if (entry.part != nullptr) links.push_back(entry.link);
+    all_sent &= entry.part != nullptr &&
+                (!entry.link.waits || entry.link.own || !HomeOf(entry.part->run()));
     ++it;
   }
   absl::MutexLock lock(&mutex_);
   links_ = std::move(links);
+  all_sent_ = all_sent;
+  looked_at_ = looked_at;
   return std::max(next - now, absl::ZeroDuration());
 }
 
@@ -102,11 +109,13 @@ void PushLoop::TakeUp() {
   taken_up_ = true;
 }
 
-void PushLoop::TakeMessages(absl::Time now) {
+uint64_t PushLoop::TakeMessages(absl::Time now) {
+  uint64_t looked_at = 0;
   std::set<int64_t> notified;
   std::map<int64_t, Answer> answers;
   {
     absl::MutexLock lock(&inbox_->mutex);
+    looked_at = inbox_->notified;
     notified.swap(inbox_->runs);
     answers.swap(inbox_->answers);
     if (!inbox_->unsaved.empty()) save_at_ = now + options_.first_backoff;
@@ -119,8 +128,9 @@ void PushLoop::TakeMessages(absl::Time now) {
   }
   for (const auto& [run, answer] : answers) TakeAnswer(runs_[run], answer, now);
   for (const int64_t run : notified) {
-    if (!others_.contains(run)) runs_[run].due = true;
+    if (!others_.contains(run)) runs_[run].due = runs_[run].stale = true;
   }
+  return looked_at;
 }
 
 // Logs each change once. The user of the run is told of what lasts: rank 0 often comes later.
@@ -194,8 +204,7 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
     entry.next = now + options_.max_backoff;
     return;
   }
-  entry.link.waiting_rows = entry.part->state().waiting_rows;
-  entry.link.late_rows = entry.part->state().late_rows;
+  SetCounts(entry);
   if (!*request) return;
   const absl::optional<HostPort> home = HomeOf(entry.part->run());
   entry.link.home = home ? home->Text() : "";
@@ -214,6 +223,17 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
     inbox->answers[run] = {std::move(status), std::move(reply)};
     inbox->changed.Wake();
   });
+}
+
+void PushLoop::Read(Entry& entry) {
+  if (entry.part->Read(*reader_).ok()) SetCounts(entry);  // StepRun() shows the error
+}
+
+void PushLoop::SetCounts(Entry& entry) {
+  entry.stale = false;
+  entry.link.waiting_rows = entry.part->state().waiting_rows;
+  entry.link.waits = entry.part->state().waits;
+  entry.link.late_rows = entry.part->state().late_rows;
 }
 
 void PushLoop::Save(const std::vector<PartSender::Progress>& progress) {
@@ -242,6 +262,12 @@ absl::optional<HostPort> PushLoop::HomeOf(const model::Run& run) const {
 std::vector<PushLoop::Link> PushLoop::Links() const {
   absl::MutexLock lock(&mutex_);
   return links_;
+}
+
+bool PushLoop::sent() const {
+  absl::MutexLock lock(&inbox_->mutex);
+  absl::MutexLock round(&mutex_);
+  return all_sent_ && looked_at_ == inbox_->notified;
 }
 
 bool PushLoop::busy() const {

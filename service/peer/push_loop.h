@@ -79,12 +79,16 @@ class PushLoop {
     bool own = false;   // the home is this daemon itself
     std::string error;  // why nothing arrives there; empty: it arrives
     uint64_t waiting_rows = 0;
+    bool waits = false;  // rows, or ends of streams
     uint64_t late_rows = 0;
     absl::Time last_answer = absl::InfinitePast();  // by the wall clock
   };
   std::vector<Link> Links() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether rows wait that can be sent now.
   bool busy() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the homes have all that the store has of the runs. A run without a known home does not
+  // count.
+  bool sent() const ABSL_LOCKS_EXCLUDED(mutex_, inbox_->mutex);
   // Rows that stay on this node for good, because the run of rank 0 had ended without them.
   uint64_t late_rows() const { return late_rows_; }
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
@@ -99,6 +103,7 @@ class PushLoop {
     absl::Mutex mutex;
     SteadyWait changed;
     std::set<int64_t> runs ABSL_GUARDED_BY(mutex);
+    uint64_t notified ABSL_GUARDED_BY(mutex) = 0;              // calls of Notify()
     std::map<int64_t, Answer> answers ABSL_GUARDED_BY(mutex);  // by run
     // What could not be stored.
     std::vector<PartSender::Progress> unsaved ABSL_GUARDED_BY(mutex);
@@ -108,6 +113,7 @@ class PushLoop {
     std::unique_ptr<PartSender> part;  // null: the run is not looked at yet
     bool not_a_part = false;
     bool due = false;
+    bool stale = false;                       // notified since the store was read
     bool waits = false;                       // for an answer
     absl::Time asked = absl::InfinitePast();  // when the request was sent that has no answer
     absl::Time next = absl::InfinitePast();
@@ -119,7 +125,10 @@ class PushLoop {
 
   void Run();
   void TakeUp();
-  void TakeMessages(absl::Time now);
+  uint64_t TakeMessages(absl::Time now);  // Inbox::notified
+  // So that `status` does not show old counts while a request is under way.
+  void Read(Entry& entry);
+  static void SetCounts(Entry& entry);
   void SetError(const std::string& error, Entry* entry, absl::Time now);
   void TakeAnswer(Entry& entry, const Answer& answer, absl::Time now);
   void StepRun(int64_t run, Entry& entry, absl::Time now);
@@ -141,6 +150,8 @@ class PushLoop {
   absl::Time save_at_ = absl::InfiniteFuture();  // when `unsaved_` is not empty
   mutable absl::Mutex mutex_;
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
+  bool all_sent_ ABSL_GUARDED_BY(mutex_) = false;   // at the last round
+  uint64_t looked_at_ ABSL_GUARDED_BY(mutex_) = 0;  // Inbox::notified before it
   Pulse pulse_;
   std::thread thread_;
 };

@@ -467,6 +467,41 @@ def any_moment(lan):
     assert check(lan, "any") == []
 
 
+def drained(lan):
+    """Daemons that stop with --drain at the end of the job wait for each other. Their logs say whether rows are left."""
+    nodes = lan.build(3)
+
+    def stop_all_with_a_cut(job, options, meanwhile):
+        for node in nodes:
+            node.start(*options)
+        lan.start_ranks(job, 60, 0.1)
+        lan.await_step(40)
+        lan.cut(nodes[2])
+        lan.await_ranks()
+        before = [len((node.home / "daemon.log").read_text()) for node in nodes]
+        for node in nodes:
+            node.daemon.terminate()
+        meanwhile()
+        for node in nodes:
+            assert node.daemon.wait(TIMEOUT) == 0
+        lan.mend(nodes[2])
+        return [(node.home / "daemon.log").read_text()[length:] for node, length in zip(nodes, before)]
+
+    def mend():
+        time.sleep(4)
+        assert nodes[0].daemon.poll() is None and nodes[2].daemon.poll() is None, "they wait for each other"
+        lan.mend(nodes[2])
+
+    logs = stop_all_with_a_cut("drained", ["--drain", "60s"], mend)
+    assert all("all rows are delivered" in log for log in logs), logs
+    assert nodes[0].run("drained")["state"] == "finished"
+    assert check(lan, "drained") == []
+
+    logs = stop_all_with_a_cut("left", ["--drain", "3s"], lambda: None)
+    assert ["not all rows are delivered" in log for log in logs] == [True, False, True], logs
+    assert f"rows wait for rank 0's node at {nodes[0].address}:{PORT}" in logs[2], logs[2]
+
+
 def torchrun(lan, nodes, options):
     for node in nodes:
         own = [option.format(node=node.index) for option in options]
@@ -500,7 +535,7 @@ def launched(lan):
         print(f"{way}: rank 0 is on {lan.nodes[0].name}", flush=True)
 
 
-TRIALS = (all_joined, short_cut, long_cut, home_killed, node_killed, node_gone, strangers, scanners, home_last, any_moment, launched)
+TRIALS = (all_joined, short_cut, long_cut, home_killed, node_killed, node_gone, strangers, scanners, home_last, any_moment, drained, launched)
 
 
 def inside(ranklogd, cli, python_path, chosen):

@@ -59,9 +59,10 @@ void DeliverLoop::OnRemoved(int64_t run) {
 
 bool DeliverLoop::Drain(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
-  draining_ = true;
-  tasks_.StepAll();
-  Changed();
+  if (!std::exchange(draining_, true)) {
+    tasks_.StepAll();
+    Changed();
+  }
   auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return pending_loaded_ && !looking_ && runs_to_look_for_.empty() && tasks_.AllDelivered();
   };

@@ -101,7 +101,7 @@ class DeliverLoop {
 
   // Sends without waiting for full batches, until all rows of all runs and the ends of ended runs
   // are delivered, or until `timeout` has passed. True if everything is delivered and no delivery
-  // is set apart.
+  // is set apart. May be called again, and goes on between the calls.
   bool Drain(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the current requests and ends the workers. Idempotent.

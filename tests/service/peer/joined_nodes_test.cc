@@ -161,6 +161,34 @@ TEST_F(JoinedNodesTest, SilenceIsAnErrorSoon) {
   EXPECT_EQ(away_.sender->Links()[0].error, "");
   Pass(absl::Seconds(6));
   EXPECT_THAT(away_.sender->Links()[0].error, HasSubstr("no answer"));
+  EXPECT_EQ(away_.sender->Links()[0].waiting_rows, 10u);
+  Log(10, 10);
+  Pass(absl::Milliseconds(250));
+  EXPECT_EQ(away_.sender->Links()[0].waiting_rows, 12u);
+}
+
+// A daemon that drains waits for the rows, and for the ends, without which home does not end.
+TEST_F(JoinedNodesTest, EverythingIsSentWhenHomeHasTheEnds) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  EXPECT_FALSE(away_.sender->sent()) << "not looked at yet";
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(away_.sender->sent());
+  network_.cut = true;
+  Log(5, 5);
+  Pass(absl::Seconds(30));
+  EXPECT_FALSE(away_.sender->sent());
+  network_.cut = false;
+  Pass(absl::Seconds(12));
+  EXPECT_TRUE(away_.sender->sent());
+  network_.cut = true;
+  End();
+  Pass(absl::Seconds(30));
+  EXPECT_FALSE(away_.sender->sent());
+  network_.cut = false;
+  Pass(absl::Seconds(12));
+  EXPECT_TRUE(away_.sender->sent());
 }
 
 // After a long cut, the rows say of how many ranks they are, and what comes later is late.
