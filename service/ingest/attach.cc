@@ -105,7 +105,12 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
     ASSIGN_OR_RETURN(same, store.TakesRank(given, last_joined_.job_id, last_joined_.run));
   }
   if (!same) {
-    ASSIGN_OR_RETURN(last_joined_, ChooseRunOfPeer(given, store));
+    ASSIGN_OR_RETURN(Joined chosen, ChooseRunOfPeer(given, store));
+    const absl::StatusOr<model::Run> run = reader_->GetRun(chosen.run);
+    if (run.ok() && run->settings.strategy != model::LogStrategy::kMain) {
+      return absl::InvalidArgumentError("rank 0 has another strategy than main");
+    }
+    last_joined_ = std::move(chosen);
     last_joined_.project = given.stream.project;
     last_joined_.given_id = given.launch.given_id;
     last_joined_.launch_id = given.launch.id;

@@ -49,6 +49,7 @@ class Attacher {
   //   kNotFound            no run of rank 0 takes it yet
   //   kFailedPrecondition  the run has ended
   //   kAlreadyExists       it is a stream of a rank of this daemon
+  //   kInvalidArgument     the run's strategy is not `main`
   absl::StatusOr<model::Stream> AttachPeer(const model::Session& session, storage::Store& store);
   // The id of a committed run at the tracker. Empty if it is not known yet or cannot be read.
   std::string RunId(int64_t run) const;

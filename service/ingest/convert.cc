@@ -18,6 +18,7 @@ namespace ranklog::ingest {
 namespace {
 
 constexpr size_t kMaxUnnamed = 1024;  // text for people
+constexpr size_t kMaxBootId = 64;     // the kernel's has 36 characters
 
 template <typename T>
 std::vector<std::string> Strings(const T& field) {
@@ -200,7 +201,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .thread = identity.thread(),
                       .client_version = identity.client_version(),
                       .began_us = static_cast<int64_t>(identity.began_us()),
-                      .boot_id = identity.boot_id()};
+                      .boot_id = identity.boot_id().substr(0, kMaxBootId)};
   session.unnamed = ToUtf8(hello.ring().unnamed().substr(0, kMaxUnnamed));
   if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
   if (hello.first_item() != 0) session.first_item = hello.first_item();
