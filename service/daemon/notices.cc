@@ -57,10 +57,10 @@ absl::optional<v1::Notice> NodesNotice(const model::Session& session,
   }
   const auto severity = peers.error.empty() ? v1::Notice::INFO : v1::Notice::WARNING;
   if (!peers.listens.empty()) {
-    return Make(
-        "nodes", severity,
-        absl::StrCat("statistics are over all ", all,
-                     " ranks, of all nodes that have the peer key; ", here, " are on this node"));
+    return Make("nodes", severity,
+                absl::StrCat("statistics are over the ", here,
+                             " ranks of this node, and those of the other ", all - here,
+                             " whose nodes have the same peer key: see `ranklog status`"));
   }
   const std::string why = peers.error.empty() ? "no peer key (`ranklog peer-key`)" : peers.error;
   return Make(

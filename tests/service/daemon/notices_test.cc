@@ -21,6 +21,20 @@ TEST(NoticesTest, ReportsFullDiskUntilCommitsSucceed) {
   EXPECT_TRUE(over.over());
 }
 
+// It is said when rank 0 attaches, and other nodes may never come.
+TEST(NoticesTest, RanksOfOtherNodesAreNotPromised) {
+  model::Session session;
+  session.identity.local_world_size = 2;
+  session.identity.world_size = 8;
+  peer::Peering::State peers;
+  peers.listens = "[::]:20000";
+  EXPECT_EQ(NodesNotice(session, peers)->text(),
+            "statistics are over the 2 ranks of this node, and those of the other 6 whose nodes "
+            "have the same peer key: see `ranklog status`");
+  session.identity.world_size = 2;
+  EXPECT_FALSE(NodesNotice(session, peers).has_value());
+}
+
 TEST(NoticesTest, PermanentDirectoryGivesNoNotice) {
   // a file system is permanent unless it is known not to be
   EXPECT_FALSE(StateNotice("/proc").has_value());
