@@ -233,6 +233,13 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(absl::StrCat("the daemon cannot read ", Counted(left, "ring"), " (`",
                                     overview.globals.Command("doctor"), "`)"));
   }
+  if (overview.daemon && overview.daemon->peer) {
+    for (const DaemonStatus::Peer::Link& link : overview.daemon->peer->links) {
+      if (!link.is_stuck()) continue;
+      problems.push_back(absl::StrCat("run ", Printable(RunIdOf(overview, link.run)), " waits for ",
+                                      StuckText(link)));
+    }
+  }
   for (const auto& [report, destination] : SetApart(overview)) {
     problems.push_back(absl::StrCat("the delivery of ", Printable(report->run.run_id), " to ",
                                     destination->kind, " is set apart"));

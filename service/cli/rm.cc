@@ -28,7 +28,7 @@ namespace {
 constexpr char kRemoveFooter[] = R"(
 Removes a run from this node's store, with its ranks' rows, its refused records, and the rest of its spools. Data
 at a tracker is not removed. A running run is never removed. A run with undelivered rows needs --force, and these
-rows are lost.
+rows are lost; so does a run whose rows wait for rank 0's node.
 
 Asks first on a terminal; otherwise --yes is required. With --yes, the beginning of an id is not enough. If one of
 several runs cannot be removed, none is.
@@ -100,6 +100,12 @@ class RunRemoval {
           "run ", NameOf(report), ": ", WaitingText(destination), "; nothing was removed; run `",
           globals_.Command("sync " + NameOf(report)), "` to deliver it, or use --force"));
     }
+    if (!flags_.force && WaitingForHome(report) > 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run ", NameOf(report), ": ", Counted(WaitingForHome(report), "row"),
+          " not yet sent to rank 0's node; nothing was removed; `", globals_.Command("status"),
+          "` shows why, while ranklogd is running; or use --force"));
+    }
     return absl::OkStatus();
   }
 
@@ -136,7 +142,7 @@ class RunRemoval {
     }
     RETURN_IF_ERROR(removed);
     RemoveRings(state_dir_, incarnations);
-    uint64_t waiting = 0;
+    uint64_t waiting = WaitingForHome(report);
     for (const query::DestinationReport& destination : report.destinations) {
       waiting = std::max(waiting, destination.pending_rows);
     }
@@ -155,6 +161,9 @@ class RunRemoval {
   static bool WaitsFor(const query::RunReport& report,
                        const query::DestinationReport& destination) {
     return destination.kind != query::kLocal && IsOpen(report, destination);
+  }
+  static uint64_t WaitingForHome(const query::RunReport& report) {
+    return report.joined ? report.joined->waiting() : 0;
   }
   static std::string WaitingText(const query::DestinationReport& destination) {
     return absl::StrCat(destination.pending_rows > 0

@@ -140,6 +140,9 @@ std::string HeadText(const Globals& globals, const query::RunReport& report,
       absl::StrAppend(&text, joined, "\n");
     }
   }
+  if (const std::string heard = query::HeardText(report); !heard.empty()) {
+    absl::StrAppend(&text, heard, "\n");
+  }
   if (!report.stopped.empty()) {
     absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))), ": see `",
                     globals.Command("doctor"), "`\n");

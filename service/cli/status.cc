@@ -33,7 +33,8 @@ terminal, it prints one line of KEY=VALUE pairs each time, or an object with --j
 --check is for monitoring. Exit code 0: no problem. 1: a problem, described on stderr: no daemon is running, or none
 answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a run
 cannot be aggregated; a delivery was set apart; a damaged store or ring was set aside; a ring could not be read; a
-start was refused; rows wait for a daemon at another address; a run waits for a person, for example because of its key
+start was refused; rows wait for a daemon at another address; rows have waited for rank 0's node for more than a
+minute; a run waits for a person, for example because of its key
 or its address. The problem then says what to do, after "to continue". Other tracker errors do not count, because they
 end by themselves. 2: wrong usage.
 Without --check the exit code is 0 if the store can be read, else 1.

@@ -37,6 +37,7 @@ model::Json PeerJson(const Overview& overview, const DaemonStatus::Peer& peer) {
                      {"home", link.home},
                      {"error", link.error},
                      {"waiting_rows", link.waiting_rows},
+                     {"stuck_seconds", link.stuck_seconds},
                      {"last_answer", SecondsOrNull(link.last_answer_us)}});
   }
   model::Json nodes = model::Json::array();

@@ -206,6 +206,11 @@ std::string PeerLines(const Overview& overview, const DaemonStatus::Peer& peer,
     }
     text += "\n";
   }
+  for (const query::RunReport* report : LiveRuns(overview)) {
+    const std::string ranks = peer.address.empty() ? "" : query::HeardText(*report);
+    if (ranks.empty()) continue;
+    absl::StrAppend(&text, "ranks   ", Printable(report->run.run_id), ": ", ranks, "\n");
+  }
   std::vector<std::string> heard;
   std::vector<std::string> silent;
   for (const DaemonStatus::Peer::Node& node : peer.nodes) {

@@ -259,12 +259,14 @@ query::Findings ProblemsOf(const query::RunReport& run) {
   query::Findings problems;
   if (!run.joined) return problems;
   if (run.joined->late > 0) {
-    problems.Add(
-        Counted(run.joined->late, "row") +
-        " came to the daemon of rank 0's node after the run's end: kept on this node only");
+    problems.Add(Counted(run.joined->late, "row") +
+                 " came to rank 0's node too late: stored, but in no row of its run");
   }
-  if (!run.joined->complete && run.run.state != model::RunState::kRunning) {
-    problems.Add("the daemon of rank 0's node does not have all rows and the end yet");
+  if (run.joined->complete || run.run.state == model::RunState::kRunning) return problems;
+  if (const uint64_t waiting = run.joined->waiting(); waiting > 0) {
+    problems.Add(Counted(waiting, "row") + " not yet sent to rank 0's node");
+  } else {
+    problems.Add("rank 0's node has not told yet whether rows came too late");
   }
   return problems;
 }
@@ -320,6 +322,8 @@ Json ToJson(const VerifyReport& report) {
           {"spools",
            {{"rows", UnreadRows(report.spools)}, {"problems", Texts(ProblemsOf(report.spools))}}},
           {"joined", joined},
+          {"world_size", report.run.world_size},
+          {"heard_ranks", report.run.heard_ranks},
           {"ranks", ranks},
           {"destinations", destinations}};
 }
@@ -333,6 +337,9 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
                    SumText(report.store.sum()));
   if (const std::string joined = query::JoinedText(report.run); !joined.empty()) {
     absl::StrAppend(&text, "joined: ", joined, "\n");
+  }
+  if (const std::string heard = query::HeardText(report.run); !heard.empty()) {
+    absl::StrAppend(&text, "ranks: ", heard, "\n");
   }
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
                   Lines("run", report.store.findings, terminal),

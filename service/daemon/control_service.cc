@@ -64,6 +64,9 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
       link.set_error(ToUtf8(from.error));
       link.set_waiting_rows(from.waiting_rows);
       link.set_last_answer_us(MicrosOf(from.last_answer));
+      if (from.waits && from.stuck_since != absl::InfiniteFuture()) {
+        link.set_stuck_seconds(absl::ToDoubleSeconds(SteadyNow() - from.stuck_since));
+      }
     }
     for (const peer::PushReceiver::Node& from : now.peer->nodes) {
       v1::PeerNode& node = *peer.add_node();

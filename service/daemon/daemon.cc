@@ -359,14 +359,16 @@ void Daemon::Drain(absl::Duration drain) {
   while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
   deliver_->Drain(absl::ZeroDuration());  // begins: trackers do not wait for nodes
   const auto nodes_wait = [this] { return !peering_.sent() || AwaitsNodes(); };
-  while (nodes_wait() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(50));
+  while ((nodes_wait() || !peering_.told()) && SteadyNow() < deadline)
+    absl::SleepFor(absl::Milliseconds(50));
   settle();
   bool all = deliver_->Drain(deadline - SteadyNow());
-  all = all && !nodes_wait() && AllAggregated();
-  spdlog::info(all ? "all rows are delivered"
-                   : "not all rows are delivered; the store keeps the rest");
-  for (const peer::PushLoop::Link& link : peering_.state().links) {
-    if (!link.waits || link.own) continue;
+  all = all && !AwaitsNodes() && AllAggregated();
+  std::vector<peer::PushLoop::Link> links = peering_.state().links;
+  std::erase_if(links, [](const peer::PushLoop::Link& link) { return !link.waits || link.own; });
+  spdlog::info(all && links.empty() ? "all rows are delivered"
+                                    : "not all rows are delivered; the store keeps the rest");
+  for (const peer::PushLoop::Link& link : links) {
     spdlog::info("run {}: {} rows wait for rank 0's node{}{}", link.run_id, link.waiting_rows,
                  link.home.empty() ? "" : " at " + link.home,
                  link.error.empty() ? "" : ": " + link.error);

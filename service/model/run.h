@@ -157,7 +157,7 @@ enum class StreamState { kLive, kFinished, kCrashed };
 
 // Whether the daemon of rank 0's node has a stream of another node.
 enum class Joined {
-  kOpen,   // not all of it
+  kOpen,   // not all of it, or it is not known which of its rows are late
   kWhole,  // all rows, and the end
   kLate,   // the run had ended there, so the rows after Stream::joined_seq are in no row of it
 };
@@ -209,6 +209,8 @@ struct Stream {
   // Of a rank of this daemon whose run is a part: how far the daemon of rank 0's node has it.
   uint64_t joined_seq = 0;  // rows up to this one
   Joined joined = Joined::kOpen;
+  bool joins = false;        // a daemon has begun to send it there
+  uint64_t joined_late = 0;  // rows that came there after their step was closed
 };
 
 // The reason of a stream contains this text if its rank left an unknown number of rows that are not

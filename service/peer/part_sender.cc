@@ -24,7 +24,8 @@ const Stream* PartSender::Find(int64_t id) const {
 bool PartSender::WaitsForPredecessor(const Stream& stream) const {
   return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
     return other.key.rank == stream.key.rank && other.id < stream.id &&
-           other.launch.process != stream.launch.process && !sent_.at(other.id).closed;
+           other.launch.process != stream.launch.process && !sent_.at(other.id).closed &&
+           !sent_.at(other.id).whole;
   });
 }
 
@@ -34,15 +35,20 @@ absl::Status PartSender::Read(storage::StoreReader& reader) {
   std::sort(streams_.begin(), streams_.end(),
             [](const Stream& a, const Stream& b) { return a.id < b.id; });
   state_.waiting_rows = 0;
-  state_.waits = false;
+  state_.waits = state_.asks = false;
   state_.late_rows = 0;
   done_ = part_.state != model::RunState::kRunning;
   for (const Stream& stream : streams_) {
     Sent& sent = sent_[stream.id];
     sent.closed |= stream.joined != Joined::kOpen || !stream.peer.empty();
+    sent.begun |= stream.joins;
+    sent.late_rows = std::max(sent.late_rows, stream.joined_late);
+    sent.saved_late = std::max(sent.saved_late, stream.joined_late);
     done_ &= sent.closed;
+    state_.late_rows += sent.late_rows;
     if (stream.joined == Joined::kLate) state_.late_rows += stream.durable_seq - stream.joined_seq;
-    if (sent.closed) continue;
+    state_.asks |= sent.whole && !sent.closed;
+    if (sent.closed || sent.whole) continue;
     state_.waiting_rows += stream.durable_seq - std::max(sent.seq, stream.joined_seq);
     state_.waits |= stream.state != StreamState::kLive;
   }
@@ -78,6 +84,7 @@ absl::Status PartSender::AddStream(storage::StoreReader& reader, const Stream& s
     *pushed.mutable_stream() = pushed.hello().stream();
     sent.asked_hello = true;
     sent.sent_step = -1;
+    if (!std::exchange(sent.begun, true)) begun_.push_back({.stream = stream.id});
     *request->add_stream() = std::move(pushed);
     asked_.push_back(stream.id);
     return absl::OkStatus();
@@ -147,6 +154,15 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
     Sent& sent = sent_[asked_[i]];
     const bool ended = stream->state != StreamState::kLive;
     Joined joined = Joined::kOpen;
+    // Until the receiver knows which rows are late, it is asked again.
+    const auto settled = [&](const v1::PushedAnswer& by, Joined as) {
+      if (!by.open()) {
+        joined = as;
+        return;
+      }
+      sent.attached = false;
+      sent.again = now + options_.retry;
+    };
     switch (answer.result()) {
       case v1::PushedAnswer::TAKEN:
         // After a Hello, it may be less than before: the receiver's store may be an older copy.
@@ -155,8 +171,10 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
             sent.asked_hello ? answer.durable_seq() : std::max(sent.seq, answer.durable_seq());
         sent.again = absl::InfinitePast();
         sent.passed_step = std::max(sent.passed_step, sent.sent_step);
-        if (sent.sent_end) joined = Joined::kWhole;
         sent.attached = true;
+        sent.whole = sent.sent_end;
+        sent.late_rows = std::max(sent.late_rows, answer.late_rows());
+        if (sent.whole) settled(answer, Joined::kWhole);
         break;
       case v1::PushedAnswer::SEND_HELLO:
         sent.attached = false;
@@ -164,12 +182,14 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
       case v1::PushedAnswer::ENDED:
         // The end that arrived may be that of an earlier request, whose answer was lost.
         sent.seq = answer.durable_seq();
-        joined = ended && sent.seq >= stream->durable_seq ? Joined::kWhole : Joined::kLate;
+        sent.whole = ended && sent.seq >= stream->durable_seq;
+        sent.late_rows = std::max(sent.late_rows, answer.late_rows());
+        settled(answer, sent.whole ? Joined::kWhole : Joined::kLate);
         break;
       case v1::PushedAnswer::RUN_ENDED:
-        if (ended) joined = Joined::kLate;
+        if (ended) joined = sent.whole ? Joined::kWhole : Joined::kLate;
         sent.again = now + options_.retry;
-        state_.why = answer.why();
+        if (!sent.whole) state_.why = answer.why();
         break;
       case v1::PushedAnswer::OWN:
         state_.own = true;
@@ -178,13 +198,13 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
       case v1::PushedAnswer::NOT_YET:
         // Rows that could not be stored are sent again, with their shapes.
         sent.attached = false;
-        sent.again = now + options_.retry;
-        state_.why = answer.why();
+        sent.again = now + (sent.whole ? options_.refused_retry : options_.retry);
+        if (!sent.whole) state_.why = answer.why();
         break;
       default:
         sent.again = now + options_.refused_retry;
         sent.attached = false;
-        state_.why = answer.why();
+        if (!sent.whole) state_.why = answer.why();
     }
     if (!sent.attached) {  // the shapes go with the first rows
       sent.shapes.clear();
@@ -198,14 +218,20 @@ std::vector<PartSender::Progress> PartSender::OnReply(const v1::PushReply& reply
       joined = Joined::kOpen;
     }
     sent.closed |= joined != Joined::kOpen;
+    const bool changed = sent.seq > sent.saved_seq || sent.late_rows > sent.saved_late;
     if (joined != Joined::kOpen ||
-        (sent.seq > sent.saved_seq && now >= sent.saved + options_.save_interval)) {
-      Progress of{.stream = asked_[i], .seq = sent.seq, .joined = joined, .late_rows = 0};
+        (changed && (sent.whole || now >= sent.saved + options_.save_interval))) {
+      Progress of{.stream = asked_[i],
+                  .seq = sent.seq,
+                  .joined = joined,
+                  .late_rows = sent.late_rows,
+                  .new_late_rows = sent.late_rows - sent.saved_late};
       if (joined == Joined::kLate && stream->durable_seq > sent.seq) {
-        of.late_rows = stream->durable_seq - sent.seq;
+        of.new_late_rows += stream->durable_seq - sent.seq;
       }
       progress.push_back(of);
       sent.saved_seq = sent.seq;
+      sent.saved_late = sent.late_rows;
       sent.saved = now;
     }
     sent.asked_hello = sent.sent_end = false;

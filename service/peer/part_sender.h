@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -53,8 +54,11 @@ class PartSender {
     int64_t stream = 0;
     uint64_t seq = 0;
     model::Joined joined = model::Joined::kOpen;
-    uint64_t late_rows = 0;  // with kLate: the rows that the receiver will never take
+    uint64_t late_rows = 0;      // that the receiver has
+    uint64_t new_late_rows = 0;  // since the last one, and those that it will never take
   };
+  // Streams that Next() has begun to send, and that are not stored as such.
+  std::vector<Progress> TakeBegun() { return std::exchange(begun_, {}); }
   // Each request of Next() is followed by one of these.
   std::vector<Progress> OnReply(const v1::PushReply& reply, absl::Time now);
   void OnError();
@@ -69,7 +73,8 @@ class PartSender {
   struct State {
     uint64_t waiting_rows = 0;
     bool waits = false;      // rows, or ends of streams
-    uint64_t late_rows = 0;  // the run had ended at the receiver
+    bool asks = false;       // the receiver has not told yet which rows are late
+    uint64_t late_rows = 0;  // at the receiver: their step was closed, or the run had ended
     std::string why;         // the receiver's reason for taking no rows; empty: it takes them
     bool own = false;        // the receiver is this daemon itself
   };
@@ -81,10 +86,14 @@ class PartSender {
     uint64_t seq = 0;                         // it has the rows up to this one
     std::vector<bool> shapes;                 // that it knows, by id
     int64_t passed_step = -1;                 // that it knows
-    bool closed = false;                      // nothing more to send
+    bool whole = false;                       // it has all rows, and the end
+    bool closed = false;                      // nothing more to send or to ask
+    uint64_t late_rows = 0;                   // of those that it has
+    bool begun = false;                       // stored as one that is sent
     absl::Time again = absl::InfinitePast();  // the next try
     absl::Time named = absl::InfinitePast();  // in a request
     uint64_t saved_seq = 0;
+    uint64_t saved_late = 0;
     absl::Time saved = absl::InfinitePast();
     // Of the request without an answer.
     bool asked_hello = false;
@@ -104,6 +113,7 @@ class PartSender {
   std::vector<model::Stream> streams_;  // as last read
   std::map<int64_t, Sent> sent_;        // by the store's id of the stream
   std::vector<int64_t> asked_;          // the streams of the request without an answer
+  std::vector<Progress> begun_;
   absl::Time next_heartbeat_ = absl::InfinitePast();
   bool more_ = false;
   bool done_ = false;

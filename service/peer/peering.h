@@ -63,6 +63,8 @@ class Peering {
   bool busy() const { return loop_ != nullptr && loop_->busy(); }
   // Whether the homes have all that the store has for them.
   bool sent() const { return loop_ == nullptr || loop_->sent(); }
+  // Whether no node still asks which of its rows came too late.
+  bool told() const { return receiver_ == nullptr || receiver_->told(); }
   // The thread of this object that has been silent for longest; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const;
 
@@ -72,7 +74,7 @@ class Peering {
     std::string listens;  // HOST:PORT; empty: it does not
     std::vector<PushLoop::Link> links;      // the runs that are sent
     std::vector<PushReceiver::Node> nodes;  // those that send
-    uint64_t late_rows = 0;                 // of this node: after the end of the run of rank 0
+    uint64_t late_rows = 0;                 // of this node, at rank 0's
     uint64_t requests = 0;                  // taken
     uint64_t rows = 0;
     uint64_t refused_streams = 0;

@@ -87,8 +87,9 @@ absl::Duration PushLoop::Step() {
       next = std::min(next, entry.asked + options_.slow_answer);
     }
     if (entry.part != nullptr) links.push_back(entry.link);
-    all_sent &= entry.part != nullptr &&
-                (!entry.link.waits || entry.link.own || !HomeOf(entry.part->run()));
+    const Link& link = entry.link;
+    const bool waits = link.waits || (link.asks && link.error.empty());
+    all_sent &= entry.part != nullptr && (!waits || link.own || !HomeOf(entry.part->run()));
     ++it;
   }
   absl::MutexLock lock(&mutex_);
@@ -143,9 +144,8 @@ void PushLoop::SetError(const std::string& error, Entry* entry, absl::Time now) 
   } else if (before != error) {
     spdlog::info("run {}: its rows join those of rank 0 at {}", link.run_id, link.home);
   }
-  entry->trouble_since =
-      error.empty() ? absl::InfiniteFuture() : std::min(entry->trouble_since, now);
-  const bool trouble = now - entry->trouble_since >= options_.trouble_after;
+  link.stuck_since = error.empty() ? absl::InfiniteFuture() : std::min(link.stuck_since, now);
+  const bool trouble = now - link.stuck_since >= options_.trouble_after;
   if (trouble == entry->told || (!trouble && !error.empty())) return;
   entry->told = trouble;
   if (options_.on_trouble) options_.on_trouble(link.run, link.home, error);
@@ -166,11 +166,11 @@ void PushLoop::TakeAnswer(Entry& entry, const Answer& answer, absl::Time now) {
   Save(progress);
   SetError(entry.part->state().why, &entry, now);
   uint64_t late = 0;
-  for (const PartSender::Progress& of : progress) late += of.late_rows;
+  for (const PartSender::Progress& of : progress) late += of.new_late_rows;
   if (late > 0) {
     late_rows_ += late;
-    spdlog::warn("run {}: {} rows came after the end of the run of rank 0 at {}, and stay here",
-                 entry.link.run_id, late, entry.link.home);
+    spdlog::warn("run {}: {} rows came too late for the run of rank 0 at {}", entry.link.run_id,
+                 late, entry.link.home);
   }
   entry.link.own = entry.part->state().own;
   entry.link.last_answer = options_.wall_clock();
@@ -215,6 +215,7 @@ void PushLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
     entry.next = now + options_.max_backoff;
     return;
   }
+  Save(entry.part->TakeBegun());
   entry.waits = true;
   entry.asked = now;
   entry.next = now + (entry.part->more() ? absl::ZeroDuration() : options_.interval);
@@ -233,26 +234,27 @@ void PushLoop::SetCounts(Entry& entry) {
   entry.stale = false;
   entry.link.waiting_rows = entry.part->state().waiting_rows;
   entry.link.waits = entry.part->state().waits;
+  entry.link.asks = entry.part->state().asks;
   entry.link.late_rows = entry.part->state().late_rows;
 }
 
 void PushLoop::Save(const std::vector<PartSender::Progress>& progress) {
   if (progress.empty()) return;
-  store_->Submit({.apply =
-                      [progress](storage::Store& store) {
-                        for (const PartSender::Progress& of : progress) {
-                          RETURN_IF_ERROR(store.SetJoined(of.stream, of.seq, of.joined));
-                        }
-                        return absl::OkStatus();
-                      },
-                  .done =
-                      [progress, inbox = inbox_](const absl::Status& status) {
-                        if (status.ok() || absl::IsNotFound(status)) return;
-                        absl::MutexLock lock(&inbox->mutex);
-                        inbox->unsaved.insert(inbox->unsaved.end(), progress.begin(),
-                                              progress.end());
-                        inbox->changed.Wake();
-                      }});
+  store_->Submit(
+      {.apply =
+           [progress](storage::Store& store) {
+             for (const PartSender::Progress& of : progress) {
+               RETURN_IF_ERROR(store.SetJoined(of.stream, of.seq, of.joined, of.late_rows));
+             }
+             return absl::OkStatus();
+           },
+       .done =
+           [progress, inbox = inbox_](const absl::Status& status) {
+             if (status.ok() || absl::IsNotFound(status)) return;
+             absl::MutexLock lock(&inbox->mutex);
+             inbox->unsaved.insert(inbox->unsaved.end(), progress.begin(), progress.end());
+             inbox->changed.Wake();
+           }});
 }
 
 absl::optional<HostPort> PushLoop::HomeOf(const model::Run& run) const {

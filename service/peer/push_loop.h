@@ -80,16 +80,18 @@ class PushLoop {
     std::string error;  // why nothing arrives there; empty: it arrives
     uint64_t waiting_rows = 0;
     bool waits = false;  // rows, or ends of streams
+    bool asks = false;   // as PartSender::State::asks
     uint64_t late_rows = 0;
-    absl::Time last_answer = absl::InfinitePast();  // by the wall clock
+    absl::Time last_answer = absl::InfinitePast();    // by the wall clock
+    absl::Time stuck_since = absl::InfiniteFuture();  // with an error; by the steady clock
   };
   std::vector<Link> Links() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether rows wait that can be sent now.
   bool busy() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the homes have all that the store has of the runs. A run without a known home does not
-  // count.
+  // Whether the homes have all that the store has of the runs, and those that answer have told which
+  // rows are late. A run without a known home does not count.
   bool sent() const ABSL_LOCKS_EXCLUDED(mutex_, inbox_->mutex);
-  // Rows that stay on this node for good, because the run of rank 0 had ended without them.
+  // Rows that came too late: after their step was closed, or after the end of the run of rank 0.
   uint64_t late_rows() const { return late_rows_; }
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
@@ -118,7 +120,6 @@ class PushLoop {
     absl::Time asked = absl::InfinitePast();  // when the request was sent that has no answer
     absl::Time next = absl::InfinitePast();
     absl::Duration backoff = absl::ZeroDuration();
-    absl::Time trouble_since = absl::InfiniteFuture();
     bool told = false;  // of the trouble
     Link link;
   };

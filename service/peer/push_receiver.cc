@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ constexpr size_t kMaxText = 1024;  // of a reason or a node's name, for people
 
 // After this time without a word, a sender's streams are only in the store.
 constexpr absl::Duration kForgetAfter = absl::Hours(1);
+
+// More than the time between two questions of a sender, PartSender::Options::retry.
+constexpr absl::Duration kAsksEvery = absl::Seconds(4);
 
 Answer AnswerOf(Answer::Result result, absl::string_view why = "") {
   Answer answer;
@@ -150,8 +154,15 @@ void PushReceiver::Handle(const v1::PushRequest& request,
   auto job = std::make_shared<Job>(request.stream_size(), std::move(done));
   job->node = request.node().substr(0, kMaxText);
   job->sender = request.sender();
+  const bool full = options_.store->full();
+  int hellos = 0;
   for (int i = 0; i < request.stream_size(); ++i) {
     const v1::PushedStream& pushed = request.stream(i);
+    if (full || (pushed.has_hello() && ++hellos > kMaxHellos)) {
+      job->Answered(i, AnswerOf(Answer::NOT_YET, full ? "too many rows wait for its disk"
+                                                      : "too many streams at once"));
+      continue;
+    }
     const absl::optional<Known> known =
         Find(ingest::ToStreamKey(pushed.stream()), request.sender());
     if (pushed.has_hello()) {
@@ -193,11 +204,15 @@ void PushReceiver::Attach(std::shared_ptr<Job> job, int index, const v1::PushedS
                                 if (!status.ok()) return job->Answered(index, Refusal(status));
                                 const bool live = attached->state == model::StreamState::kLive;
                                 if (live) {
-                                  Remember(key, {attached->id, attached->run, job->sender});
+                                  Remember(key, {attached->id, attached->run, job->sender,
+                                                 std::make_shared<ingest::ShapeBounds>()});
                                   options_.run_changed(attached->run);
                                 }
                                 Answer answer = AnswerOf(live ? Answer::TAKEN : Answer::ENDED);
                                 answer.set_durable_seq(attached->durable_seq);
+                                answer.set_late_rows(attached->late_rows);
+                                answer.set_open(attached->aggregated_seq < attached->durable_seq);
+                                if (!live) SetAsked(attached->id, answer.open());
                                 job->Answered(index, std::move(answer));
                               },
                           .urgent = true});
@@ -206,13 +221,14 @@ void PushReceiver::Attach(std::shared_ptr<Job> job, int index, const v1::PushedS
 void PushReceiver::Append(std::shared_ptr<Job> job, int index, const Known& known,
                           const v1::PushedStream& pushed) {
   absl::StatusOr<Additions> additions = ToAdditions(pushed);
+  if (const absl::Status shapes = CheckShapes(known, pushed); !shapes.ok()) additions = shapes;
   if (!additions.ok()) {
     ++counters_.refused;
     return job->Answered(index, Refusal(absl::InvalidArgumentError(additions.status().message())));
   }
   // Written by the first lambda, read by the second.
   struct Result {
-    bool live = true;
+    storage::Store::PeerStream before;
     uint64_t durable = 0;
   };
   auto result = std::make_shared<Result>();
@@ -222,8 +238,8 @@ void PushReceiver::Append(std::shared_ptr<Job> job, int index, const Known& know
   options_.store->Submit(
       {.apply = [this, known, additions = *std::move(additions),
                  result](storage::Store& store) -> absl::Status {
-         ASSIGN_OR_RETURN(result->live, store.IsLive(known.stream));
-         if (!result->live) return absl::OkStatus();
+         ASSIGN_OR_RETURN(result->before, store.GetPeerStream(known.stream));
+         if (!result->before.live) return absl::OkStatus();
          ASSIGN_OR_RETURN(result->durable,
                           StoreAdditions(known.stream, additions,
                                          absl::ToUnixMicros(options_.wall_clock()), store));
@@ -242,14 +258,27 @@ void PushReceiver::Append(std::shared_ptr<Job> job, int index, const Known& know
              }
              if (!status.ok()) return job->Answered(index, Refusal(status));
              counters_.rows += rows;
-             if (ends || !result->live) Forget(key);
+             const bool live = result->before.live;
+             if (ends || !live) Forget(key);
+             if (ends && live) SetAsked(known.stream, /*open=*/true);
              options_.run_changed(known.run);
              // With ENDED, the sender does not know whether its end arrived earlier: its Hello asks.
-             Answer answer = AnswerOf(result->live ? Answer::TAKEN : Answer::SEND_HELLO);
+             Answer answer = AnswerOf(live ? Answer::TAKEN : Answer::SEND_HELLO);
              answer.set_durable_seq(result->durable);
+             answer.set_late_rows(result->before.late_rows);
+             answer.set_open(ends);
              job->Answered(index, std::move(answer));
            },
        .bytes = pushed.ByteSizeLong()});
+}
+
+// The bounds of a rank's connection.
+absl::Status PushReceiver::CheckShapes(const Known& known, const v1::PushedStream& pushed) {
+  absl::MutexLock lock(&mutex_);
+  for (const v1::DefineShape& shape : pushed.shape()) {
+    RETURN_IF_ERROR(known.shapes->Add(shape.id(), shape.keys()));
+  }
+  return absl::OkStatus();
 }
 
 absl::optional<PushReceiver::Known> PushReceiver::Find(const model::StreamKey& key,
@@ -270,6 +299,22 @@ void PushReceiver::Remember(const model::StreamKey& key, const Known& known) {
   sender_of_[known.stream] = known.sender;
 }
 
+void PushReceiver::SetAsked(int64_t stream, bool open) {
+  absl::MutexLock lock(&mutex_);
+  if (open) {
+    asked_[stream] = options_.steady_clock();
+  } else {
+    asked_.erase(stream);
+  }
+}
+
+bool PushReceiver::told() const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time limit = options_.steady_clock() - kAsksEvery;
+  return std::none_of(asked_.begin(), asked_.end(),
+                      [limit](const auto& stream) { return stream.second >= limit; });
+}
+
 void PushReceiver::Forget(const model::StreamKey& key) {
   absl::MutexLock lock(&mutex_);
   const auto found = streams_.find(key);
@@ -282,6 +327,7 @@ void PushReceiver::ForgetSilent(absl::Time now) {
   if (now < next_look_) return;
   next_look_ = now + kForgetAfter / 10;
   const absl::Time limit = now - kForgetAfter;
+  std::erase_if(asked_, [limit](const auto& stream) { return stream.second < limit; });
   for (auto it = senders_.begin(); it != senders_.end();) {
     if (it->second.heard >= limit) {
       ++it;

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/attach.h"
+#include "service/ingest/shape_bounds.h"
 #include "service/model/run.h"
 #include "service/pipeline/store_loop.h"
 
@@ -28,6 +29,8 @@ class PushReceiver {
  public:
   // One rank of 1,024 nodes has one to a few streams.
   static constexpr size_t kMaxStreams = 65536;
+  // Streams of a request that are attached; the others are told to come again.
+  static constexpr int kMaxHellos = 4096;
 
   struct Options {
     pipeline::StoreLoop* store = nullptr;
@@ -53,6 +56,9 @@ class PushReceiver {
   // not since then.
   absl::Time Heard(const model::Stream& stream) const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether no daemon still asks which rows of its streams that have ended are late.
+  bool told() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // The nodes that have sent something since the daemon's start.
   struct Node {
     std::string name;
@@ -71,15 +77,20 @@ class PushReceiver {
     int64_t stream = 0;
     int64_t run = 0;
     uint64_t sender = 0;
+    std::shared_ptr<ingest::ShapeBounds> shapes{};  // used with the mutex
   };
   struct Job;  // a request that is being stored
 
   void Attach(std::shared_ptr<Job> job, int index, const v1::PushedStream& pushed);
   void Append(std::shared_ptr<Job> job, int index, const Known& known,
               const v1::PushedStream& pushed);
+  absl::Status CheckShapes(const Known& known, const v1::PushedStream& pushed)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::optional<Known> Find(const model::StreamKey& key, uint64_t sender)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Remember(const model::StreamKey& key, const Known& known) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The stream has ended; `open`: not all of its rows are in the run.
+  void SetAsked(int64_t stream, bool open) ABSL_LOCKS_EXCLUDED(mutex_);
   void Forget(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   void ForgetSilent(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -90,6 +101,8 @@ class PushReceiver {
   std::map<model::StreamKey, Known> streams_ ABSL_GUARDED_BY(mutex_);  // that have not ended
   std::map<int64_t, uint64_t> sender_of_ ABSL_GUARDED_BY(mutex_);      // by the store's stream id
   std::map<uint64_t, Sender> senders_ ABSL_GUARDED_BY(mutex_);
+  // Streams that have ended, and when their daemon last asked which rows are late.
+  std::map<int64_t, absl::Time> asked_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of ForgetSilent()
 };
 

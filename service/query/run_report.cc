@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -87,15 +88,33 @@ absl::optional<JoinedReport> ReportJoined(const std::vector<model::Stream>& stre
   bool any = false;
   for (const model::Stream& stream : streams) {
     const bool open = stream.joined == model::Joined::kOpen;
-    any |= !open || stream.joined_seq > 0;
+    const uint64_t there = std::min(stream.joined_seq, stream.durable_seq);
+    const uint64_t late = std::min(stream.joined_late, there);
+    any |= stream.joins;
     report.complete &= !open;
     report.rows += stream.durable_seq;
-    report.joined += std::min(stream.joined_seq, stream.durable_seq);
-    if (stream.joined == model::Joined::kLate) {
-      report.late += stream.durable_seq - std::min(stream.joined_seq, stream.durable_seq);
-    }
+    report.joined += there - late;
+    report.late += late;
+    if (stream.joined == model::Joined::kLate) report.late += stream.durable_seq - there;
   }
   return any ? absl::make_optional(report) : absl::nullopt;
+}
+
+void CountHeard(const std::vector<model::Stream>& streams, RunReport* report) {
+  const model::Run& run = report->run;
+  if (run.settings.strategy != model::LogStrategy::kMain || run.local_only ||
+      run.primary_rank != 0) {
+    return;
+  }
+  uint32_t newest = 0;
+  for (const model::Stream& stream : streams) newest = std::max(newest, stream.attempt);
+  std::set<uint32_t> heard;
+  for (const model::Stream& stream : streams) {
+    if (stream.attempt < newest) continue;
+    heard.insert(stream.key.rank);
+    report->world_size = std::max(report->world_size, stream.identity.world_size);
+  }
+  report->heard_ranks = static_cast<uint32_t>(heard.size());
 }
 
 Json TextOf(absl::string_view text) { return std::string(text); }
@@ -165,6 +184,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     report.losses += stream.losses;
   }
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
+  CountHeard(streams, &report);
   if (run.local_only) report.joined = ReportJoined(streams);
   ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));
   ASSIGN_OR_RETURN(report.destinations, ReportDestinations(reader, run, deliveries));
@@ -200,8 +220,13 @@ std::string JoinedText(const RunReport& report) {
   if (!report.joined) return "";
   const JoinedReport& joined = *report.joined;
   return absl::StrCat(joined.joined, " of ", Counted(joined.rows, "row"), " joined those of rank 0",
-                      joined.late > 0 ? absl::StrCat(", ", joined.late, " came after its end") : "",
+                      joined.late > 0 ? absl::StrCat(", ", joined.late, " came too late") : "",
                       joined.complete ? "" : " so far");
+}
+
+std::string HeardText(const RunReport& report) {
+  if (report.heard_ranks >= report.world_size) return "";
+  return absl::StrCat(report.heard_ranks, " of ", report.world_size, " ranks have attached");
 }
 
 std::string InSpoolsText(const RunReport& report) {
@@ -269,6 +294,8 @@ Json ToJson(const RunReport& report) {
                {"late_rows", run.late_rows},
                {"replayed_rows", run.replayed_rows},
                {"in_spools", report.in_spools},
+               {"world_size", report.world_size},
+               {"heard_ranks", report.heard_ranks},
                {"local_only", run.local_only},
                {"notice", run.notice},
                {"refused", run.refused},

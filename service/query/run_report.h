@@ -53,12 +53,14 @@ struct DestinationReport {
 };
 
 // A run that is a part: how far the daemon of rank 0's node has it. The counts are at most 10 s old
-// while it runs, and exact once it is complete.
+// while it runs, and exact once it is complete. `rows` are those joined, late and waiting.
 struct JoinedReport {
-  uint64_t rows = 0;    // of this node's ranks
-  uint64_t joined = 0;  // are there
-  uint64_t late = 0;    // will not be: the run had ended there
-  bool complete = false;
+  uint64_t rows = 0;      // of this node's ranks
+  uint64_t joined = 0;    // are there
+  uint64_t late = 0;      // came there after their step was closed, or will not: the run had ended
+  bool complete = false;  // nothing waits, and all late rows are known
+
+  uint64_t waiting() const { return rows - joined - late; }
 };
 
 struct RunReport {
@@ -68,11 +70,18 @@ struct RunReport {
   model::Losses losses;                         // over all ranks
   uint64_t in_spools = 0;  // rows that only spools have; ReportRun() leaves it 0
   std::string stopped;  // why the daemon cannot aggregate rows; empty: it can, or it is not running
-  absl::optional<JoinedReport> joined{};  // nullopt: nothing was joined across nodes
+  // Of a run of rank 0 under `main`: the job's ranks, and those of its newest attempt that have
+  // attached here. Else 0.
+  uint32_t world_size = 0;
+  uint32_t heard_ranks = 0;
+  absl::optional<JoinedReport> joined{};  // nullopt: it is not joined across nodes
 };
 
-// "20 of 20 rows joined those of rank 0"; empty if nothing was joined.
+// "20 of 20 rows joined those of rank 0"; empty if it is not joined.
 std::string JoinedText(const RunReport& report);
+
+// "4 of 8 ranks have attached"; empty if all have.
+std::string HeardText(const RunReport& report);
 
 // ", 5 replayed"; empty if no row is replayed.
 std::string ReplayedText(const DestinationReport& destination);

@@ -291,7 +291,15 @@ ALTER TABLE stream ADD COLUMN joined INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX stream_of_primary ON stream(run) WHERE is_primary;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
+// Version 6: which streams are sent to rank 0's node, and how many of their rows are late there.
+constexpr char kVersion6[] = R"sql(
+ALTER TABLE stream ADD COLUMN joins INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN joined_late INTEGER NOT NULL DEFAULT 0;
+UPDATE stream SET joins = 1 WHERE joined <> 0 OR joined_seq > 0;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3,
+                                       kVersion4, kVersion5, kVersion6};
 
 // Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"

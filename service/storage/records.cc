@@ -39,7 +39,7 @@ std::string SelectStream() {
       "stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows, "
       "stream.merged_rows, stream.step_base, stream.init_us, stream.began_us, stream.boot_id, "
       "stream.durable_item, stream.lost_items, stream.refused_items, stream.console_items, "
-      "stream.peer, stream.joined_seq, stream.joined "
+      "stream.peer, stream.joined_seq, stream.joined, stream.joins, stream.joined_late "
       "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ");
 }
 
@@ -180,7 +180,8 @@ model::Stream StreamOf(const Query& query) {
   columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
                   stream.merged_rows, stream.step_base, stream.init_us, identity.began_us,
                   identity.boot_id, stream.durable_item, stream.lost_items, stream.losses.items,
-                  stream.console_items, stream.peer, stream.joined_seq, stream.joined);
+                  stream.console_items, stream.peer, stream.joined_seq, stream.joined, stream.joins,
+                  stream.joined_late);
   SetLaunchFlags(flags, &launch);
   stream.warns = (flags & kWarns) != 0;
   return stream;

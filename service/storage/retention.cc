@@ -27,15 +27,19 @@ constexpr char kStreamsAreOver[] =
     "NOT EXISTS (SELECT 1 FROM stream WHERE stream.run = run.id "
     "AND (state = 0 OR aggregated_seq < durable_seq))";
 
+constexpr char kNothingJoins[] =
+    "NOT EXISTS (SELECT 1 FROM stream WHERE stream.run = run.id AND joins = 1 AND joined = 0 "
+    "AND joined_seq < durable_seq)";
+
 std::string WhereRemovable(Removal removal = Removal::kDelivered) {
   std::string where = absl::StrCat("FROM run WHERE ", kHasEnded, " AND ", kStreamsAreOver);
   switch (removal) {
     case Removal::kDelivered:
       absl::StrAppend(&where, " AND ", kIsAtATracker, " AND ", kIsDelivered, " AND ",
-                      kNothingWasRefused, " AND ", kNothingWasLate);
+                      kNothingWasRefused, " AND ", kNothingWasLate, " AND ", kNothingJoins);
       break;
     case Removal::kNothingWaits:
-      absl::StrAppend(&where, " AND ", kNothingWaits);
+      absl::StrAppend(&where, " AND ", kNothingWaits, " AND ", kNothingJoins);
       break;
     case Removal::kWhateverWaits:
       break;

@@ -37,6 +37,7 @@ struct RemovableRun {
 //   - Each of its destinations has its rows and its end.
 //   - One of the destinations is a tracker. A run that is only local has no other copy. So has most
 //     often the part of another node's run (local_only), which few trackers get.
+//   - None of its rows waits for rank 0's node.
 //   - None of its rows was late or refused by a tracker, because the store has the only copy of
 //     those.
 absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us);
@@ -45,8 +46,8 @@ absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int6
 // their rows must be aggregated.
 enum class Removal {
   kDelivered,      // a run of RemovableRuns(), whenever it ended
-  kNothingWaits,   // no tracker waits for it; it may be the only copy
-  kWhateverWaits,  // its trackers may lack rows
+  kNothingWaits,   // neither a tracker nor rank 0's node waits for it; it may be the only copy
+  kWhateverWaits,  // they may lack rows
 };
 // Whether `removal` accepts this run. False if the run does not exist.
 absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run, Removal removal);

@@ -147,13 +147,19 @@ class Store {
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
   // The stream that carries a ring; kNotFound. The job id of `key` is not used.
   absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);
-  absl::StatusOr<bool> IsLive(int64_t stream);
+  // Of a stream of another node.
+  struct PeerStream {
+    bool live = false;
+    uint64_t late_rows = 0;
+  };
+  absl::StatusOr<PeerStream> GetPeerStream(int64_t stream);
   // Whether the newest start under the session's launch.given_id belongs to `job_id`, which has no
   // other launch of the session's node, and `run` is running and has no stream of its rank.
   absl::StatusOr<bool> TakesRank(const model::Session& session, const std::string& job_id,
                                  int64_t run);
-  // Sets how far the daemon of rank 0's node has a stream. Never goes back.
-  absl::Status SetJoined(int64_t stream, uint64_t seq, model::Joined joined);
+  // Sets how far the daemon of rank 0's node has a stream, which is sent there from now on. Never
+  // goes back.
+  absl::Status SetJoined(int64_t stream, uint64_t seq, model::Joined joined, uint64_t late_rows);
   // Ends these live streams of other nodes with `reason`, unless a rank of this daemon is still live
   // in the run. True: they have ended.
   absl::StatusOr<bool> EndPeers(int64_t run, absl::Span<const int64_t> streams,

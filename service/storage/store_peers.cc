@@ -1,6 +1,7 @@
 // Streams that are joined across nodes: those that this daemon sends, and those that it has from
 // others.
 
+#include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/records.h"
 #include "service/storage/store.h"
@@ -12,18 +13,23 @@ absl::StatusOr<model::Stream> Store::StreamOfRing(const model::StreamKey& key) {
   return ReadStreamOfRing(writer_, key);
 }
 
-absl::StatusOr<bool> Store::IsLive(int64_t stream) {
+absl::StatusOr<Store::PeerStream> Store::GetPeerStream(int64_t stream) {
   RETURN_IF_ERROR(CheckInTransaction());
-  ASSIGN_OR_RETURN(const int64_t state,
-                   writer_.SelectInteger("SELECT state FROM stream WHERE id = ?1", {stream}));
-  return state == static_cast<int64_t>(model::StreamState::kLive);
+  Query query = writer_.Select("SELECT state, late_rows FROM stream WHERE id = ?1", {stream});
+  if (query.Next()) {
+    const auto live = static_cast<int64_t>(model::StreamState::kLive);
+    return PeerStream{.live = query.Integer(0) == live, .late_rows = query.Unsigned(1)};
+  }
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", stream));
 }
 
-absl::Status Store::SetJoined(int64_t stream, uint64_t seq, model::Joined joined) {
+absl::Status Store::SetJoined(int64_t stream, uint64_t seq, model::Joined joined,
+                              uint64_t late_rows) {
   return WriteOne(
-      "UPDATE stream SET joined_seq = max(joined_seq, ?2), joined = max(joined, ?3) "
-      "WHERE id = ?1",
-      stream, {stream, seq, static_cast<int64_t>(joined)});
+      "UPDATE stream SET joined_seq = max(joined_seq, ?2), joined = max(joined, ?3), joins = 1, "
+      "joined_late = max(joined_late, ?4) WHERE id = ?1",
+      stream, {stream, seq, static_cast<int64_t>(joined), late_rows});
 }
 
 absl::StatusOr<bool> Store::EndPeers(int64_t run, absl::Span<const int64_t> streams,

@@ -246,8 +246,11 @@ def check(lan, job, nodes=None):
     assert {rank["rank"]: rank["rows"] for rank in found["ranks"]} == {rank: lan.steps for rank in range(ranks)}, found
     assert found["sum"]["holds"] and found["sum"]["rows"] == lan.steps * ranks, found["sum"]
     assert late == sum(ranks - count for count in counts.values()), (late, counts)
-    for node in nodes[1:]:
-        assert node.json("verify", "latest")["ok"], node.name
+    for node in nodes[1:]:  # each knows which of its rows were late
+        late_here = sum(rank["late_rows"] for rank in found["ranks"] if rank["rank"] // RANKS == node.index)
+        part = node.json("verify", "latest", code=None)
+        assert part["ok"] == (late_here == 0), (node.name, late_here, part)
+        assert part["joined"] == part["joined"] | {"late": late_here, "joined": RANKS * lan.steps - late_here, "complete": True}, (node.name, late_here, part)
     partial = [step for step, count in counts.items() if count != ranks]
     print(f"{job}: {lan.steps} steps, {len(partial)} without all ranks ({partial[:1]} to {partial[-1:]}), {late} late rows", flush=True)
     return partial
@@ -378,11 +381,19 @@ def strangers(lan):
     joined = nodes[:2]
     lan.await_end("strangers", joined, seconds=150)
     assert check(lan, "strangers", joined) == []
+    heard = nodes[0].json("verify", "strangers")
+    assert (heard["heard_ranks"], heard["world_size"]) == (4, 8), heard
     for node in nodes[2:]:  # its own ranks have their own statistics, and all rows
-        assert node.json("verify", "strangers")["ok"]
+        found = node.json("verify", "strangers", code=None)
+        assert found["store"]["ok"] and found["ok"] == (node is nodes[3]), found
         assert len(node.rows("strangers")) == lan.steps
         assert node.rows("strangers")[7]["rank_max/loss"] == 1000 * (2 * node.index + 1) + 7
     assert nodes[2].link()["waiting_rows"] == RANKS * lan.steps
+    stuck = f"run strangers-4 waits for rank 0's node at {nodes[0].address}:{PORT} for "
+    wait_for(lambda: any(problem.startswith(stuck) for problem in nodes[2].json("status")["problems"]), "the problem of the node that is not joined")
+    nodes[2].ranklog("status", "--check", code=1)
+    nodes[2].ranklog("rm", "strangers-4", "--yes", code=1)
+    nodes[3].ranklog("rm", "strangers-6", "--yes")
     assert [peer["node"] for peer in nodes[0].peer()["nodes"]] == ["node1"]
 
 

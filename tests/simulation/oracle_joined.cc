@@ -104,6 +104,10 @@ std::vector<std::string> Oracle::JudgeJoined(const std::set<uint32_t>& gone) {
           Wrong(who, "counts as whole; the home has ", home->durable_seq, " rows of ",
                 part.durable_seq);
         }
+        if (home->late_rows != part.joined_late) {
+          Wrong(who, "has ", home->late_rows, " late rows at home, and its node counts ",
+                part.joined_late);
+        }
         if (IsLost(*home)) break;
         if (home->state != part.state || home->exit_code != part.exit_code ||
             home->reason != part.reason) {

@@ -64,6 +64,14 @@ std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon) 
     absl::StrAppend(&finding.text, "; ", use.text);
   }
   std::vector<Finding> findings = {std::move(finding)};
+  for (const DaemonStatus::Peer::Link& link :
+       daemon && daemon->peer ? daemon->peer->links : std::vector<DaemonStatus::Peer::Link>()) {
+    if (!link.is_stuck()) continue;
+    findings.push_back({"peer rows",
+                        {{"home", link.home}, {"waiting_rows", link.waiting_rows}},
+                        Counted(link.waiting_rows, "row") + " wait for rank 0's node",
+                        absl::StrCat("they have waited for ", StuckText(link))});
+  }
   const std::string address = daemon && daemon->peer ? daemon->peer->address : "";
   const auto listens = ParseHostPort(address, 0);
   if (!listens) return findings;

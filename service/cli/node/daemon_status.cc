@@ -151,8 +151,8 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
     peer.address = reply.peer().address();
     peer.error = reply.peer().error();
     for (const v1::PeerLink& link : reply.peer().link()) {
-      peer.links.push_back(
-          {link.run(), link.home(), link.error(), link.waiting_rows(), link.last_answer_us()});
+      peer.links.push_back({link.run(), link.home(), link.error(), link.waiting_rows(),
+                            link.last_answer_us(), link.stuck_seconds()});
     }
     for (const v1::PeerNode& node : reply.peer().node()) {
       peer.nodes.push_back({node.name(), node.silent_seconds(), node.streams()});
@@ -289,6 +289,12 @@ std::string StoreProblem(const DaemonStatus& daemon) {
                            daemon.state_dir, ")");
   return absl::StrCat("the daemon cannot store rows", free, "; they stay in the spools; ",
                       error ? "" : "free space on that disk; ", "the daemon's log has the reason");
+}
+
+std::string StuckText(const DaemonStatus::Peer::Link& link) {
+  return absl::StrCat("rank 0's node", link.home.empty() ? "" : " at " + Printable(link.home),
+                      " for ", DurationText(absl::Seconds(link.stuck_seconds)), ": ",
+                      Printable(link.error));
 }
 
 absl::optional<SystemdUnit> UnitOf(int64_t pid) {

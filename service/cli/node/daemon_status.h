@@ -56,6 +56,9 @@ struct DaemonStatus {
       std::string error;
       uint64_t waiting_rows = 0;
       int64_t last_answer_us = 0;
+      double stuck_seconds = 0;  // how long the error has lasted, and rows or an end have waited
+      // The daemon of rank 0's node may come a little later.
+      bool is_stuck() const { return stuck_seconds > 60; }
     };
     std::vector<Link> links;
     struct Node {
@@ -67,6 +70,9 @@ struct DaemonStatus {
   };
   absl::optional<Peer> peer;
 };
+
+// "rank 0's node at HOME for 2 m: ERROR"
+std::string StuckText(const DaemonStatus::Peer::Link& link);
 
 // Whether the process is a daemon. If not, a holder of a state directory is a `ranklog sync`, and a
 // listener may be systemd, which bound the socket for a daemon.

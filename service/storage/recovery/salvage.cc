@@ -159,7 +159,9 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
   RETURN_IF_ERROR(store.SetProgress(stream.id, old.passed_step));
   RETURN_IF_ERROR(store.SetAttempt(stream.id, old.attempt, old.began_anew));
   RETURN_IF_ERROR(store.SetLosses(stream.id, old.losses));
-  RETURN_IF_ERROR(store.SetJoined(stream.id, old.joined_seq, old.joined));
+  if (old.joins) {
+    RETURN_IF_ERROR(store.SetJoined(stream.id, old.joined_seq, old.joined, old.joined_late));
+  }
   RETURN_IF_ERROR(SaveEnd(old, stream.id, store));
   if (const uint64_t tail = LostTail(found, last); tail != 0) {
     RETURN_IF_ERROR(SaveLostTail(found, tail, store));

@@ -44,5 +44,39 @@ TEST(StatusProblemsTest, UnreadableRingsAreAProblem) {
               ElementsAre("the daemon cannot read 2 rings (`ranklog doctor`)"));
 }
 
+TEST(StatusProblemsTest, RowsThatWaitForAnotherNodeAreAProblemAfterAMinute) {
+  Overview overview;
+  overview.daemon_pid = 1;
+  overview.daemon.emplace();
+  overview.daemon->peer.emplace();
+  overview.runs.emplace_back().run.id = 7;
+  overview.runs.back().run.run_id = "gpt";
+  DaemonStatus::Peer::Link& link = overview.daemon->peer->links.emplace_back();
+  link = {.run = 7, .home = "node0:20000", .error = "no route", .stuck_seconds = 59};
+  EXPECT_THAT(ProblemsOf(overview), IsEmpty());
+  link.stuck_seconds = 120;
+  EXPECT_THAT(ProblemsOf(overview),
+              ElementsAre("run gpt waits for rank 0's node at node0:20000 for 2 m 00 s: no route"));
+}
+
+TEST(PartProblemsTest, RowsThatAreNotInTheRunOfRankZeroAreAProblem) {
+  query::RunReport report;
+  report.run.state = model::RunState::kFinished;
+  EXPECT_THAT(ProblemsOf(report).texts(), IsEmpty()) << "it is not joined";
+  query::JoinedReport& joined = report.joined.emplace();
+  joined = {.rows = 10, .joined = 10, .late = 0, .complete = true};
+  EXPECT_THAT(ProblemsOf(report).texts(), IsEmpty());
+  joined.complete = false;
+  EXPECT_THAT(ProblemsOf(report).texts(),
+              ElementsAre("rank 0's node has not told yet whether rows came too late"));
+  joined.joined = 7;
+  EXPECT_THAT(ProblemsOf(report).texts(), ElementsAre("3 rows not yet sent to rank 0's node"));
+  joined.late = 3;
+  joined.complete = true;
+  EXPECT_THAT(
+      ProblemsOf(report).texts(),
+      ElementsAre("3 rows came to rank 0's node too late: stored, but in no row of its run"));
+}
+
 }  // namespace
 }  // namespace ranklog::cli

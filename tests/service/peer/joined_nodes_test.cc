@@ -79,7 +79,7 @@ TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {  // S48
   Pass(absl::Seconds(2));
   ExpectAllJoined(10);
   End();
-  Pass(absl::Seconds(2));
+  Pass(absl::Seconds(4));
   EXPECT_EQ(home_.RunOf(rank_[0]).state, RunState::kFinished);
   EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 0u);
   ExpectWhole(10);
@@ -216,6 +216,60 @@ TEST_F(JoinedNodesTest, LongCutCostsABoundedWait) {
   for (size_t i = 10; i < 15; ++i) EXPECT_EQ(Rows()[i]["rank_mean/loss"], 1.5) << Rows()[i];
   ExpectWhole(15);
   EXPECT_EQ(home_.RunOf(rank_[0]).late_rows, 10u);
+  for (const uint32_t rank : {2u, 3u}) {
+    EXPECT_EQ(At(home_, rank).late_rows, 5u);
+    EXPECT_EQ(At(away_, rank).joined_late, 5u) << "its own node knows";
+  }
+  EXPECT_EQ(away_.sender->late_rows(), 10u);
+}
+
+// The last rows become late after home has acknowledged the end: their node asks until it is known.
+TEST_F(JoinedNodesTest, LateRowsAreKnownAfterTheEnd) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  Log(5, 9);
+  Pass(absl::Seconds(32));
+  End({2, 3});
+  network_.cut = false;
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(At(away_, 2).joined, Joined::kWhole);
+  EXPECT_EQ(At(away_, 2).joined_late, 5u);
+  EXPECT_TRUE(home_.receiver->told());
+  EXPECT_TRUE(away_.sender->sent());
+}
+
+// Home's rows of rank 1 come late, so home cannot say yet whether those of the others are in time.
+TEST_F(JoinedNodesTest, NodeAsksUntilHomeKnowsWhatIsLate) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4, {0, 2, 3});
+  End({2, 3});
+  Pass(absl::Seconds(4));
+  EXPECT_EQ(At(home_, 2).aggregated_seq, 0u) << "rank 1 is waited for";
+  EXPECT_EQ(At(away_, 2).joined, Joined::kOpen);
+  EXPECT_EQ(At(away_, 2).joined_seq, 5u);
+  EXPECT_FALSE(home_.receiver->told());
+  EXPECT_FALSE(away_.sender->sent());
+  Log(0, 4, {1});
+  Pass(absl::Seconds(6));
+  EXPECT_TRUE(home_.receiver->told());
+  EXPECT_TRUE(away_.sender->sent());
+  ExpectWhole(5);
+  EXPECT_EQ(At(away_, 2).joined_late, 0u);
+}
+
+// `rm` and `verify` must know that rows wait, even if home was never reached.
+TEST_F(JoinedNodesTest, StreamsAreMarkedBeforeHomeAnswers) {
+  network_.cut = true;
+  AttachHome();
+  AttachAway();
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(At(away_, 2).joins);
+  EXPECT_FALSE(At(home_, 0).joins);
+  EXPECT_LT(away_.sender->Links()[0].stuck_since, now_);
 }
 
 TEST_F(JoinedNodesTest, RestartsOfBothDaemonsLoseAndDoubleNothing) {
@@ -464,6 +518,26 @@ TEST_F(JoinedNodesTest, ItsOwnStreamsAreNotTaken) {
   EXPECT_EQ(home_.StreamsOf(rank_[0]).size(), home_.runs[other] == home_.runs[rank_[0]] ? 3u : 2u);
 }
 
+// Under the other strategies, the run of rank 0 takes no ranks of other nodes.
+TEST_F(JoinedNodesTest, OnlyMainIsJoined) {
+  strategy_ = model::LogStrategy::kNode;
+  AttachHome();
+  strategy_ = model::LogStrategy::kMain;
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(3));
+  EXPECT_THAT(away_.sender->Links()[0].error, HasSubstr("strategy"));
+}
+
+TEST_F(JoinedNodesTest, TooManyHellosOfARequestComeAgain) {
+  v1::PushRequest request;
+  for (int i = 0; i <= PushReceiver::kMaxHellos; ++i) request.add_stream()->mutable_hello();
+  home_.receiver->Handle(request, [](const v1::PushReply& reply) {
+    EXPECT_EQ(reply.stream(0).result(), v1::PushedAnswer::REFUSED) << "it is empty";
+    EXPECT_EQ(reply.stream(PushReceiver::kMaxHellos).result(), v1::PushedAnswer::NOT_YET);
+  });
+}
+
 // A daemon with the key is trusted, but its mistakes must not end this one or its store.
 TEST_F(JoinedNodesTest, ImpossibleNumbersAreRefused) {
   AttachHome();
@@ -488,6 +562,14 @@ TEST_F(JoinedNodesTest, ImpossibleNumbersAreRefused) {
   hello.mutable_stream()->set_rank(0);
   hello.mutable_identity()->set_world_size(4);
   *pushed.mutable_stream() = hello.stream();
+  home_.receiver->Handle(request, [&](v1::PushReply reply) { result = reply.stream(0).result(); });
+  EXPECT_EQ(result, v1::PushedAnswer::REFUSED);
+  pushed.clear_hello();
+  pushed.mutable_stream()->set_rank(2);
+  v1::DefineShape& shape = *pushed.add_shape();
+  shape.set_id(v1::kMaxShapes + 1);
+  shape.add_keys("loss");
+  pushed.set_passed_step(5);
   home_.receiver->Handle(request, [&](v1::PushReply reply) { result = reply.stream(0).result(); });
   EXPECT_EQ(result, v1::PushedAnswer::REFUSED);
   home_.Kill();

@@ -98,6 +98,7 @@ class NodesTest : public ::testing::Test {
       session.settings.home = "home";
       session.settings.rank_statistics = {"mean", "max", "argmax"};
       session.settings.resume = test.resume_;
+      session.settings.strategy = test.strategy_;
       session.stream = {"project", "job", rank, incarnation};
       session.identity.local_rank = local_rank;
       session.identity.world_size = 4;
@@ -222,6 +223,7 @@ class NodesTest : public ::testing::Test {
   uint64_t starts_ = 0;
   uint64_t incarnations_ = 0;
   std::string resume_;
+  model::LogStrategy strategy_ = model::LogStrategy::kMain;
   bool one_launcher_ = false;  // of both nodes
   bool restarts_ranks_ = false;
   Network network_;

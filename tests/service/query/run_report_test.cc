@@ -222,5 +222,34 @@ TEST_F(RunReportTest, StoppedRunIsReportedByItsIdInTheStore) {
   EXPECT_EQ(others[0].stopped, "");
 }
 
+// A stream of a part has rows in time, late ones, and some that are not sent yet.
+TEST_F(RunReportTest, CountsWhatJoinedRankZerosNode) {
+  model::Run part = reader_->GetRun(run_).value();
+  part.local_only = true;
+  const auto joined = [&] { return ReportRun(*reader_, part)->joined; };
+  EXPECT_FALSE(joined().has_value()) << "no daemon sends it";
+  Do([&] { EXPECT_OK(store_->SetJoined(streams_[0], 0, model::Joined::kOpen, 0)); });
+  EXPECT_EQ(joined()->waiting(), 15u);
+  Do([&] {
+    EXPECT_OK(store_->SetJoined(streams_[0], 4, model::Joined::kOpen, 1));
+    EXPECT_OK(store_->SetJoined(streams_[1], 3, model::Joined::kLate, 1));
+    EXPECT_OK(store_->SetJoined(streams_[2], 5, model::Joined::kWhole, 2));
+  });
+  EXPECT_EQ(joined()->rows, 15u);
+  EXPECT_EQ(joined()->joined, 8u);
+  EXPECT_EQ(joined()->late, 6u) << "two of them never came";
+  EXPECT_EQ(joined()->waiting(), 1u);
+  EXPECT_FALSE(joined()->complete);
+}
+
+TEST_F(RunReportTest, CountsTheRanksThatAttached) {
+  EXPECT_EQ(Report().heard_ranks, 2u);
+  RunReport report = Report();
+  report.world_size = 8;
+  EXPECT_EQ(HeardText(report), "2 of 8 ranks have attached");
+  report.world_size = 2;
+  EXPECT_EQ(HeardText(report), "");
+}
+
 }  // namespace
 }  // namespace ranklog::query

@@ -158,7 +158,7 @@ class FirstVersionTest : public MigrationsTest {
 
 TEST_F(FirstVersionTest, IsMigratedReadableAndAppendable) {  // S40
   GoOn({});
-  EXPECT_THAT(Version(), IsOkAndHolds(5));
+  EXPECT_THAT(Version(), IsOkAndHolds(6));
   {
     ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
     EXPECT_OK(reader->Check());

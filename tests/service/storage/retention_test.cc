@@ -226,6 +226,24 @@ TEST_F(RetentionTest, RunWithLateRowStays) {
   });
 }
 
+// The part of another node's run: it stays until the daemon of rank 0's node has its rows.
+TEST_F(RetentionTest, RunThatWaitsForRankZerosNodeStays) {
+  const Made made = Delivered("part");
+  const auto may_go = [&](uint64_t seq, model::Joined joined, Removal removal) {
+    EXPECT_OK(store_->Begin());
+    EXPECT_OK(store_->SetJoined(made.stream, seq, joined, /*late_rows=*/0));
+    const absl::Status removed = store_->RemoveRun(made.run, kEnd, removal);
+    store_->Rollback();
+    return removed.ok();
+  };
+  for (const Removal removal : {Removal::kDelivered, Removal::kNothingWaits}) {
+    EXPECT_TRUE(may_go(10, model::Joined::kOpen, removal));
+    EXPECT_TRUE(may_go(9, model::Joined::kLate, removal)) << "they will not be taken";
+    EXPECT_FALSE(may_go(9, model::Joined::kOpen, removal));
+  }
+  EXPECT_TRUE(may_go(9, model::Joined::kOpen, Removal::kWhateverWaits));
+}
+
 // `ranklog rm` asks for it, without and with --force.
 TEST_F(RetentionTest, UserMayRemoveEndedRun) {
   const Made made = Delivered("job");
