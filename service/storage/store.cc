@@ -102,7 +102,9 @@ absl::Status Store::Begin() {
   }
   failed_ = absl::OkStatus();
   marked_ = false;
-  return writer_.Run("BEGIN IMMEDIATE");
+  const absl::Status begun = writer_.Run("BEGIN IMMEDIATE");
+  begun_ = begun.ok();
+  return begun;
 }
 
 absl::Status Store::Commit() {
@@ -112,6 +114,7 @@ absl::Status Store::Commit() {
   if (status.ok()) {
     status = writer_.Run("COMMIT");
     log_may_differ_ = !status.ok();
+    begun_ &= !status.ok();
   }
   if (status.ok() && !InPlace()) {
     status = absl::UnavailableError(absl::StrCat(writer_.path(), " was removed or replaced"));
@@ -127,6 +130,7 @@ absl::Status Store::DirtyAPage() {
 
 void Store::Rollback() {
   ForgetKnown();
+  begun_ = false;
   if (!writer_.in_transaction()) return;
   // A failure needs no handling: without a COMMIT, nothing takes effect.
   writer_.Run("ROLLBACK").IgnoreError();
@@ -309,7 +313,9 @@ absl::Status Store::AddDeadLetter(const model::DeadLetter& letter) {
 
 absl::Status Store::CheckInTransaction() const {
   if (writer_.in_transaction()) return absl::OkStatus();
-  return absl::FailedPreconditionError("no transaction is open");
+  if (!begun_) return absl::FailedPreconditionError("no transaction is open");
+  return absl::InternalError(absl::StrCat(
+      writer_.path(), ": an error ended the transaction: ", sqlite3_errmsg(writer_.handle())));
 }
 
 absl::Status Store::Write(absl::string_view sql, absl::Span<const Parameter> parameters) {

@@ -321,6 +321,8 @@ class Store {
   Database writer_;
   Database checkpointer_;
   const FileIdentity file_;
+  bool begun_ =
+      false;  // SQLite may have ended the transaction since, for example after a failed read
   bool marked_ = false;
   bool log_may_differ_ = false;  // a failed commit may be in the log
   absl::Status failed_;          // the first error that dooms this transaction

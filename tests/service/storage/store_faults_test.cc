@@ -119,6 +119,25 @@ TEST_F(FaultyDiskTest, EmptyCommitOverwritesFailedOne) {
   EXPECT_EQ(RowsAfterKill(dir_, stream_), 10);
 }
 
+// SQLite ends the transaction then. The same code for a caller without a transaction would mean that
+// the write itself is refused.
+TEST_F(FaultyDiskTest, FailedReadFailsRestOfTransaction) {
+  constexpr auto kDisk = absl::StatusCode::kInternal;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto other, Store::Open(dir_.path(), {}));
+    ASSERT_OK(AppendAndCommit(*other, stream_, 11, 10));  // what store_ has in memory is old now
+  }
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->Mark());
+  vfs_.FailReads(1, EIO);
+  EXPECT_THAT(store_->StreamOfRing(SessionOf(0).stream), StatusIs(kDisk));
+  vfs_.Heal();
+  store_->RollbackToMark();
+  EXPECT_THAT(store_->SetProgress(stream_, 1), StatusIs(kDisk, HasSubstr("I/O error")));
+  EXPECT_THAT(store_->Commit(), StatusIs(kDisk, HasSubstr("I/O error")));
+  EXPECT_OK(AppendAndCommit(*store_, stream_, 21, 10));
+}
+
 // The kernel does this to a failed disk, even for open files.
 TEST_F(FaultyDiskTest, RecoversFromReadOnlyFileSystem) {
   vfs_.FailWrites(1, EROFS);
