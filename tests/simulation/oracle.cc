@@ -93,9 +93,11 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
     if (ring == nullptr) continue;
     last_process_[ring->rank] = std::max(last_process_[ring->rank], ring->process);
   }
-  // Under `main`, one run of the job goes to the tracker: the first node's run.
+  // Under `main`, one run of the job goes to the tracker: that of rank 0, unless a power cut left
+  // nothing of it.
   if (!run.primary_chosen) Wrong("run ", run.run_id, " has no primary");
-  if (run.settings.strategy == model::LogStrategy::kMain && node != 0 && !moves) {
+  const bool has_rank0 = last_process_.contains(0);
+  if (run.settings.strategy == model::LogStrategy::kMain && !has_rank0 && !moves) {
     // A second start at the first node may have the id that rank 2 of the first start has here.
     const bool is_the_first_nodes = run.local_only && rows_[run.run_id].count(0) > 0;
     if (tracker.server().runs().count(run.run_id) > 0 && !is_the_first_nodes) {
@@ -174,7 +176,8 @@ void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
   }
   const bool finished = ring->lost_with_node ? ring->end_acknowledged : ring->finished;
   if (stream.state == model::StreamState::kLive) Wrong(who, "its stream is live for ever");
-  if (finished && stream.state != model::StreamState::kFinished) Wrong(who, "is not finished");
+  if (finished && stream.state != model::StreamState::kFinished)
+    Wrong(who, "is not finished: ", stream.reason);
   if (!finished && !ring->lost_with_node && stream.state != model::StreamState::kCrashed) {
     Wrong(who, "crashed unseen");
   }

@@ -240,8 +240,8 @@ class Oracle {
   std::map<uint64_t, std::string> job_of_start_;
   // Streams of other nodes in a job of the judged node.
   std::map<std::string, std::vector<model::Stream>> peers_of_;
-  // The offset of the steps of another node's stream, by incarnation.
-  std::map<uint64_t, int64_t> peer_bases_;
+  // The offset of the steps of another rank's first process, or of another node's, by incarnation.
+  std::map<uint64_t, int64_t> other_bases_;
 };
 
 // Splits a flat JSON object into texts: numbers as written; strings unescaped, after a quote.

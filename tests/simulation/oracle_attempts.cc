@@ -60,18 +60,21 @@ bool Oracle::AttachedAfterEnds(const model::Stream& stream,
 }
 
 int64_t Oracle::StepInRun(const RingRecord& ring, const LoggedRow& row) const {
-  const auto of_peer = peer_bases_.find(ring.incarnation);
-  if (of_peer != peer_bases_.end()) return row.step + of_peer->second;
+  const auto of_other = other_bases_.find(ring.incarnation);
+  if (of_other != other_bases_.end()) return row.step + of_other->second;
   const auto base = step_bases_.find({ring.rank, ring.process});
   return row.step + (base == step_bases_.end() ? 0 : base->second);
 }
 
 void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Stream>& streams) {
   step_bases_.clear();
-  peer_bases_.clear();
-  // A node may join after rank 0 has begun again. Then its rows without a step count from there.
+  other_bases_.clear();
+  // A rank may attach only after the primary rank has begun again. Then its rows without a step count
+  // from there.
   for (const model::Stream& stream : streams) {
-    if (!stream.peer.empty()) peer_bases_[stream.key.incarnation] = stream.step_base;
+    const RingRecord* const ring = RingOf(stream);
+    const bool is_first = ring != nullptr && !ring->counts && !stream.primary;
+    if (is_first || !stream.peer.empty()) other_bases_[stream.key.incarnation] = stream.step_base;
   }
   std::vector<const RingRecord*> primary;
   bool any_overtaken = false;

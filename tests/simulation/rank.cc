@@ -315,9 +315,9 @@ bool Rank::Owns(uint64_t incarnation) const {
   });
 }
 
-std::string Rank::KillChild() {
-  const auto child = std::find_if(senders_.begin(), senders_.end(), [](const auto& sender) {
-    return sender->of_child && !sender->done();
+std::string Rank::EndChild(bool exited) {
+  const auto child = std::find_if(senders_.begin(), senders_.end(), [&](const auto& sender) {
+    return sender->of_child && sender->done() == exited;
   });
   if (child == senders_.end()) return "";
   (*child)->record->ended = world_.age();

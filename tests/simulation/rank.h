@@ -71,8 +71,9 @@ class Rank {
   // Logs an artifact, or saves a file of the run.
   void Upload();
   void Finish(int exit_code);
-  // A forked child dies. Returns the path of its ring; empty if none lives.
-  std::string KillChild();
+  // A forked child dies, or the process of one that has called exit() ends. Returns the path of its
+  // ring; empty if there is no such child.
+  std::string EndChild(bool exited);
   // Does one sender tick for each ring.
   void Tick();
 

@@ -65,9 +65,18 @@ void SimulatedNode::KillRank(size_t index) {
   ranks_[index].reset();
 }
 
+bool SimulatedNode::EndChild(size_t index, bool exited) {
+  std::string path = ranks_[index]->EndChild(exited);
+  if (path.empty()) return false;
+  left_rings_.push_back(std::move(path));
+  return true;
+}
+
 void SimulatedNode::TickRank(size_t index, uint64_t process) {
   if (ranks_[index] == nullptr || processes_[index] != process) return;
   ranks_[index]->Tick();
+  while (EndChild(index, /*exited=*/true)) {
+  }
   if (ranks_[index]->finished() && ranks_[index]->done()) return KillRank(index);
   world_.After(world_.Delay(20, 120), [this, index, process] { TickRank(index, process); });
 }
@@ -79,9 +88,7 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
   if (options_.uploads && world_.Chance(0.1)) ranks_[index]->Upload();
   if (options_.children > 0 && world_.Chance(0.01)) {
-    std::string path = ranks_[index]->KillChild();
-    world_.Note("a child of rank ", index, " dies: ", !path.empty());
-    if (!path.empty()) left_rings_.push_back(std::move(path));
+    world_.Note("a child of rank ", index, " dies: ", EndChild(index, /*exited=*/false));
   }
   if (world_.faults && world_.Chance(options_.rank_deaths)) {
     const bool finished = ranks_[index]->finished();  // a launcher does not restart it then

@@ -85,6 +85,7 @@ class SimulatedNode {
   // In ranks_of_node.cc.
   void StartRank(size_t index, int64_t step);
   void KillRank(size_t index);
+  bool EndChild(size_t index, bool exited);  // false: none
   void TickRank(size_t index, uint64_t process);
   void LogRank(size_t index, uint64_t process);
   void RestartRank(size_t index, uint64_t process);
