@@ -96,58 +96,25 @@ absl::StatusOr<model::Stream> Attacher::AttachPeer(const model::Session& given,
     return absl::AlreadyExistsError("its rank has attached to this daemon");
   }
   if (!absl::IsNotFound(known.status())) return known;
-  // A rank without a part in the newest job joins what the last one joined. To choose takes time in
-  // proportion to the number of streams, of which a job of many nodes has thousands.
-  bool same = !given.launch.given_id.empty() && given.launch.given_id == last_joined_.given_id &&
-              given.stream.project == last_joined_.project &&
-              (!last_joined_.spans_nodes || given.launch.id == last_joined_.launch_id);
-  if (same) {
-    ASSIGN_OR_RETURN(same, store.TakesRank(given, last_joined_.job_id, last_joined_.run));
-  }
-  if (!same) {
-    ASSIGN_OR_RETURN(Joined chosen, ChooseRunOfPeer(given, store));
-    const absl::StatusOr<model::Run> run = reader_->GetRun(chosen.run);
-    if (run.ok() && run->settings.strategy != model::LogStrategy::kMain) {
-      return absl::InvalidArgumentError("rank 0 has another strategy than main");
-    }
-    last_joined_ = std::move(chosen);
-    last_joined_.project = given.stream.project;
-    last_joined_.given_id = given.launch.given_id;
-    last_joined_.launch_id = given.launch.id;
-  }
   model::Session session = given;
-  session.stream.job_id = last_joined_.job_id;
-  model::RunAssignment assignment;
-  assignment.run = last_joined_.run;
-  assignment.run_id = last_joined_.run_id;
-  return store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_()));
-}
-
-absl::StatusOr<Attacher::Joined> Attacher::ChooseRunOfPeer(const model::Session& given,
-                                                           storage::Store& store) {
-  model::Session session = given;
-  Joined joined;
   if (!session.launch.given_id.empty()) {
     ASSIGN_OR_RETURN(const std::vector<model::JobStart> starts, store.StartsOf(session));
     session.stream.job_id = aggregate::ChooseJobOfPeer(session, starts);
     if (session.stream.job_id.empty()) {
       return absl::NotFoundError("rank 0 of this start has not attached");
     }
-    for (const model::JobStart& start : starts) {
-      if (start.job_id == session.stream.job_id) joined.spans_nodes = start.spans_nodes;
-    }
   }
-  ASSIGN_OR_RETURN(const std::vector<model::JobRun> runs, store.RunsOfJob(session));
-  const model::JobRun* home = nullptr;
-  for (const model::JobRun& run : runs) {
-    if (run.primary_rank == 0 && run.primary_chosen && !run.local_only) home = &run;
+  ASSIGN_OR_RETURN(const storage::Store::HomeRun home,
+                   store.HomeRunOf(session.stream.project, session.stream.job_id));
+  if (!home.running) return absl::FailedPreconditionError("the run has ended");
+  const absl::StatusOr<model::Run> run = reader_->GetRun(home.id);
+  if (run.ok() && run->settings.strategy != model::LogStrategy::kMain) {
+    return absl::InvalidArgumentError("rank 0 has another strategy than main");
   }
-  if (home == nullptr) return absl::NotFoundError("rank 0 has not attached");
-  if (!home->running) return absl::FailedPreconditionError("the run has ended");
-  joined.job_id = session.stream.job_id;
-  joined.run_id = home->run_id;
-  joined.run = home->id;
-  return joined;
+  model::RunAssignment assignment;
+  assignment.run = home.id;
+  assignment.run_id = home.run_id;
+  return store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_()));
 }
 
 std::string Attacher::RunId(int64_t run) const {

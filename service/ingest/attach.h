@@ -58,22 +58,8 @@ class Attacher {
   static absl::StatusOr<model::JobChoice> Choose(const model::Session& session,
                                                  storage::Store& store);
 
-  // The run of rank 0 that a rank of another node joined last.
-  struct Joined {
-    std::string project;
-    std::string given_id;
-    std::string launch_id;
-    bool spans_nodes = false;  // as in JobStart
-    std::string job_id;
-    std::string run_id;
-    int64_t run = 0;
-  };
-  static absl::StatusOr<Joined> ChooseRunOfPeer(const model::Session& session,
-                                                storage::Store& store);
-
   const std::unique_ptr<storage::StoreReader> reader_;
   const std::function<absl::Time()> wall_clock_;  // for timestamps in data
-  Joined last_joined_;
 };
 
 }  // namespace ranklog::ingest

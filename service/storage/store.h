@@ -153,10 +153,13 @@ class Store {
     uint64_t late_rows = 0;
   };
   absl::StatusOr<PeerStream> GetPeerStream(int64_t stream);
-  // Whether the newest start under the session's launch.given_id belongs to `job_id`, which has no
-  // other launch of the session's node, and `run` is running and has no stream of its rank.
-  absl::StatusOr<bool> TakesRank(const model::Session& session, const std::string& job_id,
-                                 int64_t run);
+  // The newest run of rank 0 in the job, which other nodes join; kNotFound.
+  struct HomeRun {
+    int64_t id = 0;
+    std::string run_id;
+    bool running = false;
+  };
+  absl::StatusOr<HomeRun> HomeRunOf(const std::string& project, const std::string& job_id);
   // Sets how far the daemon of rank 0's node has a stream, which is sent there from now on. Never
   // goes back.
   absl::Status SetJoined(int64_t stream, uint64_t seq, model::Joined joined, uint64_t late_rows);
@@ -321,8 +324,8 @@ class Store {
   Database writer_;
   Database checkpointer_;
   const FileIdentity file_;
-  bool begun_ =
-      false;  // SQLite may have ended the transaction since, for example after a failed read
+  // SQLite may have ended the transaction since Begin(), for example after a failed read.
+  bool begun_ = false;
   bool marked_ = false;
   bool log_may_differ_ = false;  // a failed commit may be in the log
   absl::Status failed_;          // the first error that dooms this transaction

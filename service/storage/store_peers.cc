@@ -13,6 +13,22 @@ absl::StatusOr<model::Stream> Store::StreamOfRing(const model::StreamKey& key) {
   return ReadStreamOfRing(writer_, key);
 }
 
+absl::StatusOr<Store::HomeRun> Store::HomeRunOf(const std::string& project,
+                                                const std::string& job_id) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  Query query = writer_.Select(
+      "SELECT run.id, run_id, state FROM job JOIN run ON run.job = job.id WHERE project = ?1 "
+      "AND job_id = ?2 AND primary_rank = 0 AND primary_chosen AND NOT local_only "
+      "ORDER BY run.id DESC LIMIT 1",
+      {project, job_id});
+  if (query.Next()) {
+    const bool running = query.Integer(2) == static_cast<int64_t>(model::RunState::kRunning);
+    return HomeRun{query.Integer(0), query.Text(1), running};
+  }
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError("rank 0 has not attached");
+}
+
 absl::StatusOr<Store::PeerStream> Store::GetPeerStream(int64_t stream) {
   RETURN_IF_ERROR(CheckInTransaction());
   Query query = writer_.Select("SELECT state, late_rows FROM stream WHERE id = ?1", {stream});

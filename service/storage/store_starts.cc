@@ -13,21 +13,22 @@ namespace {
 
 using model::StreamState;
 
-// The facts about the jobs that come from their streams.
+// The facts about the jobs that come from their streams. Each is looked up in an index, because a run
+// across nodes may have thousands of streams.
 constexpr char kSelectJobs[] =
     "WITH given(job_id, first) AS ("
     "SELECT job_id, min(id) FROM start WHERE project = ?1 AND given_id = ?2 GROUP BY job_id "
     "UNION ALL SELECT ?2, 0 WHERE NOT EXISTS ("
     "SELECT 1 FROM start WHERE project = ?1 AND given_id = ?2 AND job_id = ?2)) "
     "SELECT given.job_id, given.first <> 0 OR job.id IS NOT NULL, coalesce(job.id, 0), "
-    "coalesce(max(stream.state = ?6), 0), "
-    "coalesce(max(stream.rank = ?3 AND stream.incarnation = ?4), 0), "
-    "coalesce(max(stream.rank = ?3 AND stream.process = ?5), 0), "
-    "coalesce(max(stream.rank = ?3 AND stream.process <> ?5), 0), "
-    "coalesce(max(stream.state = ?6 AND stream.rank = 0 AND stream.peer = ''), 0) "
+    "EXISTS(SELECT 1 FROM run CROSS JOIN stream ON stream.run = run.id "
+    "WHERE run.job = job.id AND run.state = ?7 AND stream.state = ?6), "
+    "EXISTS(SELECT 1 FROM stream WHERE job = job.id AND rank = ?3 AND incarnation = ?4), "
+    "EXISTS(SELECT 1 FROM stream WHERE job = job.id AND rank = ?3 AND process = ?5), "
+    "EXISTS(SELECT 1 FROM stream WHERE job = job.id AND rank = ?3 AND process <> ?5), "
+    "EXISTS(SELECT 1 FROM stream WHERE job = job.id AND rank = 0 AND state = ?6 AND peer = '') "
     "FROM given LEFT JOIN job ON job.project = ?1 AND job.job_id = given.job_id "
-    "LEFT JOIN stream ON stream.job = job.id "
-    "GROUP BY given.job_id ORDER BY given.first";
+    "ORDER BY given.first";
 
 std::string NodeOf(const model::Identity& identity) {
   return absl::StrCat(identity.node, "/", identity.node_rank);
@@ -92,7 +93,8 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
     Query query =
         writer_.Select(kSelectJobs, {session.stream.project, launch.given_id, session.stream.rank,
                                      session.stream.incarnation, launch.process,
-                                     static_cast<int64_t>(StreamState::kLive)});
+                                     static_cast<int64_t>(StreamState::kLive),
+                                     static_cast<int64_t>(model::RunState::kRunning)});
     while (query.Next()) {
       starts.push_back({.job_id = query.Text(0),
                         .exists = query.Flag(1),
@@ -147,24 +149,6 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
                     [&others](const std::string& id) { return others.contains(id); });
   }
   return starts;
-}
-
-absl::StatusOr<bool> Store::TakesRank(const model::Session& session, const std::string& job_id,
-                                      int64_t run) {
-  RETURN_IF_ERROR(CheckInTransaction());
-  ASSIGN_OR_RETURN(
-      const int64_t takes,
-      writer_.SelectInteger(
-          "SELECT coalesce((SELECT job_id FROM start WHERE project = ?1 AND given_id = ?2 "
-          "ORDER BY id DESC LIMIT 1) = ?3, 0) "
-          "AND EXISTS(SELECT 1 FROM run WHERE id = ?4 AND state = ?6) "
-          "AND NOT EXISTS(SELECT 1 FROM stream WHERE run = ?4 AND rank = ?5) "
-          "AND NOT EXISTS(SELECT 1 FROM start WHERE project = ?1 AND given_id = ?2 "
-          "AND job_id = ?3 AND node = ?7 AND launch <> ?8)",
-          {session.stream.project, session.launch.given_id, job_id, run, session.stream.rank,
-           static_cast<int64_t>(model::RunState::kRunning), NodeOf(session.identity),
-           session.launch.id}));
-  return takes != 0;
 }
 
 absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {

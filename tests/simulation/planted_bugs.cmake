@@ -386,8 +386,8 @@ plant(part_sender.cc late_counts_as_whole
 # The home answers after it has applied rows, before the commit.
 plant(push_receiver.cc push_answered_before_commit
   "                 result](storage::Store& store) -> absl::Status {
-         ASSIGN_OR_RETURN(result->live, store.IsLive(known.stream));
-         if (!result->live) return absl::OkStatus();
+         ASSIGN_OR_RETURN(result->before, store.GetPeerStream(known.stream));
+         if (!result->before.live) return absl::OkStatus();
          ASSIGN_OR_RETURN(result->durable,
                           StoreAdditions(known.stream, additions,
                                          absl::ToUnixMicros(options_.wall_clock()), store));
@@ -396,8 +396,8 @@ plant(push_receiver.cc push_answered_before_commit
        .done =
            [this, job, index, key, known, rows, ends, result](absl::Status status) {"
   "                 result, job, index](storage::Store& store) -> absl::Status {
-         ASSIGN_OR_RETURN(result->live, store.IsLive(known.stream));
-         if (!result->live) return absl::OkStatus();
+         ASSIGN_OR_RETURN(result->before, store.GetPeerStream(known.stream));
+         if (!result->before.live) return absl::OkStatus();
          const bool answered = result->durable == UINT64_MAX;
          ASSIGN_OR_RETURN(result->durable,
                           StoreAdditions(known.stream, additions,

@@ -105,13 +105,14 @@ struct Node {
   std::atomic<bool> failed{false};
 };
 
-v1::Hello HelloOf(int node, int ranks, int rank, int world) {
+// `restart`: how often the node's launcher has restarted its ranks.
+v1::Hello HelloOf(int node, int ranks, int rank, int world, int restart) {
   v1::Hello hello;
   hello.set_protocol(v1::kProtocolVersion);
   hello.mutable_stream()->set_project("bench");
   hello.mutable_stream()->set_job_id("bench");
   hello.mutable_stream()->set_rank(static_cast<uint32_t>(rank));
-  hello.mutable_stream()->set_incarnation(static_cast<uint64_t>(1000 + rank));
+  hello.mutable_stream()->set_incarnation(static_cast<uint64_t>(1000 + rank + 100'000 * restart));
   hello.mutable_settings()->set_strategy(v1::LOG_STRATEGY_MAIN);
   hello.mutable_settings()->set_start_time_us(absl::ToUnixMicros(absl::Now()));
   v1::Identity& identity = *hello.mutable_identity();
@@ -122,7 +123,9 @@ v1::Hello HelloOf(int node, int ranks, int rank, int world) {
   identity.set_node(absl::StrCat("node", node));
   hello.mutable_launch()->set_id(absl::StrCat("launch", node));
   hello.mutable_launch()->set_id_given(true);
-  hello.mutable_launch()->set_process(absl::StrCat("p", rank, "@1"));
+  hello.mutable_launch()->set_restarts_ranks(true);
+  hello.mutable_launch()->set_restart(static_cast<uint32_t>(restart));
+  hello.mutable_launch()->set_process(absl::StrCat("p", rank, "@", restart));
   return hello;
 }
 
@@ -216,23 +219,26 @@ void BM_JoinedNodes(benchmark::State& state) {
       }
     };
     absl::SleepFor(absl::Seconds(1));  // rank 0 has attached
-    const absl::Time began = absl::Now();
-    for (const auto& node : all) {
-      v1::PushRequest request;
-      request.set_protocol(v1::kProtocolVersion);
-      request.set_node(absl::StrCat("node", node->number));
-      request.set_sender(static_cast<uint64_t>(node->number));
-      for (int r = 0; r < ranks; ++r) {
-        v1::PushedStream& pushed = *request.add_stream();
-        *pushed.mutable_hello() =
-            HelloOf(node->number, ranks, 1 + (node->number - 1) * ranks + r, world);
-        *pushed.mutable_stream() = pushed.hello().stream();
+    const auto attach_all = [&](int restart) {
+      const absl::Time began = absl::Now();
+      for (const auto& node : all) {
+        v1::PushRequest request;
+        request.set_protocol(v1::kProtocolVersion);
+        request.set_node(absl::StrCat("node", node->number));
+        request.set_sender(static_cast<uint64_t>(node->number));
+        for (int r = 0; r < ranks; ++r) {
+          const int rank = 1 + (node->number - 1) * ranks + r;
+          v1::PushedStream& pushed = *request.add_stream();
+          *pushed.mutable_hello() = HelloOf(node->number, ranks, rank, world, restart);
+          *pushed.mutable_stream() = pushed.hello().stream();
+        }
+        Push(*node, home.peer_address(), request);
+        if (node->number % 64 == 0) wait_all();  // nodes begin within seconds
       }
-      Push(*node, home.peer_address(), request);
-      if (node->number % 64 == 0) wait_all();  // nodes begin within seconds
-    }
-    wait_all();
-    state.counters["attach_s"] = absl::ToDoubleSeconds(absl::Now() - began);
+      wait_all();
+      return absl::ToDoubleSeconds(absl::Now() - began);
+    };
+    state.counters["attach_s"] = attach_all(/*restart=*/0);
 
     std::vector<std::string> names;
     for (int m = 0; m < kMetrics; ++m) names.push_back(absl::StrCat("metric/", m));
@@ -259,7 +265,8 @@ void BM_JoinedNodes(benchmark::State& state) {
         for (int r = 0; r < ranks; ++r) {
           const int rank = 1 + (node->number - 1) * ranks + r;
           v1::PushedStream& pushed = *request.add_stream();
-          *pushed.mutable_stream() = HelloOf(node->number, ranks, rank, world).stream();
+          *pushed.mutable_stream() =
+              HelloOf(node->number, ranks, rank, world, /*restart=*/0).stream();
           Fill(&pushed, rank, step);
         }
         while (node->waits) absl::SleepFor(absl::Milliseconds(1));
@@ -277,6 +284,7 @@ void BM_JoinedNodes(benchmark::State& state) {
     AtMost(state, "rss_mib", home.peak_rss_mib(), 256);
     AtMost(state, "slowest_s", delays.back(), 2);
     state.counters["median_s"] = delays[delays.size() / 2];
+    state.counters["restart_s"] = attach_all(/*restart=*/1);
     state.SetIterationTime(seconds);
     all.clear();
     run.Finish(0);
@@ -290,6 +298,7 @@ BENCHMARK(BM_JoinedNodes)
     ->Args({128, 1})
     ->Args({1023, 1})
     ->Args({128, 8})
+    ->Args({255, 8})
     ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kSecond);
