@@ -526,5 +526,24 @@ TEST_F(AttachStartTest, RankOfAnOldClientContinues) {
   EXPECT_EQ(JobOf(earlier), "job");
 }
 
+// One launcher starts all nodes, and a rank of an earlier start is late.
+TEST_F(AttachStartTest, PeerOfFormerLaunchDoesNotFollowTheFirst) {
+  const model::Stream home = Attach(SessionOf(0, "second"));
+  const auto attach_peer = [&](uint32_t rank, const std::string& launch) {
+    model::Session session = SessionOf(rank, launch);
+    session.identity.node = session.peer = absl::StrCat("node", rank);
+    session.identity.node_rank = rank;
+    EXPECT_OK(store_->Begin());
+    const auto attached = attacher_->AttachPeer(session, *store_);
+    EXPECT_OK(store_->Commit());
+    return attached;
+  };
+  const auto first = attach_peer(1, "second");
+  ASSERT_OK(first);
+  EXPECT_EQ(first->run, home.run);
+  EXPECT_THAT(attach_peer(2, "first"), testing::StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(attach_peer(2, "second"));
+}
+
 }  // namespace
 }  // namespace ranklog::ingest
