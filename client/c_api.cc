@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "client/base/keys.h"
-#include "client/base/sha1.h"
+#include "client/base/hash/sha1.h"
+#include "client/base/text/keys.h"
 #include "client/base/uncancelled.h"
-#include "client/code_files.h"
+#include "client/content/code_files.h"
 #include "client/ring/handles.h"
-#include "client/run_state.h"
+#include "client/run/run_state.h"
 #include "client/settings/c_settings.h"
 #include "client/settings/environment.h"
 #include "client/values.h"

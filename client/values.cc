@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "client/base/fields.h"
-#include "client/base/keys.h"
+#include "client/base/text/fields.h"
+#include "client/base/text/keys.h"
 
 namespace ranklog::internal {
 namespace {

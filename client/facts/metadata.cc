@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "client/base/keys.h"
+#include "client/base/text/keys.h"
 #include "client/base/version.h"
 #include "client/facts/git.h"
 #include "client/facts/libraries.h"

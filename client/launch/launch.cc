@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/process.h"
-#include "client/base/short_name.h"
+#include "client/base/text/short_name.h"
 #include "client/settings/environment.h"
 
 namespace ranklog::internal {

@@ -10,9 +10,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/base/keys.h"
 #include "client/base/process.h"
-#include "client/base/short_name.h"
+#include "client/base/text/keys.h"
+#include "client/base/text/short_name.h"
 #include "client/base/version.h"
 #include "client/launch/home.h"
 #include "client/launch/launch.h"

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_set.h"
-#include "client/base/keys.h"
+#include "client/base/text/keys.h"
 
 namespace ranklog::internal {
 namespace {

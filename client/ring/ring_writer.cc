@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "client/base/fields.h"
-#include "client/base/json.h"
-#include "client/base/keys.h"
+#include "client/base/text/fields.h"
+#include "client/base/text/json.h"
+#include "client/base/text/keys.h"
 #include "client/ring/ticks.h"
 
 namespace ranklog::internal {

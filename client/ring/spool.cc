@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/base/descriptor.h"
-#include "client/base/keys.h"
+#include "client/base/text/keys.h"
 #include "client/ring/spool_room.h"
 
 namespace ranklog::internal {

@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/base/keys.h"
+#include "client/base/text/keys.h"
 #include "client/settings/environment.h"
 #include "client/settings/setting_table.h"
 #include "ranklog/v1/base_url.h"

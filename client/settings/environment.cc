@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/base/keys.h"
+#include "client/base/text/keys.h"
 #include "ranklog/v1/environment.h"
 
 namespace ranklog::internal {

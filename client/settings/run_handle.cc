@@ -2,7 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/base/short_name.h"
+#include "client/base/text/short_name.h"
 #include "client/settings/validate.h"
 
 namespace ranklog::internal {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/base/keys.h"
-#include "client/base/short_name.h"
+#include "client/base/text/keys.h"
+#include "client/base/text/short_name.h"
 #include "client/settings/destination_variables.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/run_handle.h"

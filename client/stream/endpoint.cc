@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/stream/headroom.h"
-#include "client/stream/socket.h"
+#include "client/stream/socket/socket.h"
 
 namespace ranklog::internal {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "client/settings/socket_address.h"
-#include "client/stream/connection.h"
 #include "client/stream/daemon_starter.h"
+#include "client/stream/socket/connection.h"
 #include "client/stream/stream.h"
 
 namespace ranklog::internal {

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "client/stream/open_sockets.h"
-#include "client/stream/socket.h"
+#include "client/stream/socket/open_sockets.h"
+#include "client/stream/socket/socket.h"
 
 namespace ranklog::internal {
 namespace {

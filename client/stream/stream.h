@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "client/stream/connection.h"
+#include "client/stream/socket/connection.h"
 #include "client/stream/stream_protocol.h"
 #include "client/stream/streamed_run.h"
 

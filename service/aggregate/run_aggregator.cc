@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/base/attributes.h"
-#include "service/aggregate/batch_builder.h"
-#include "service/aggregate/closing_step.h"
-#include "service/aggregate/join_plan.h"
+#include "service/aggregate/join/batch_builder.h"
+#include "service/aggregate/join/closing_step.h"
+#include "service/aggregate/join/join_plan.h"
+#include "service/aggregate/join/step_wait.h"
+#include "service/aggregate/join/stream_rows.h"
 #include "service/aggregate/run_streams.h"
-#include "service/aggregate/step_wait.h"
-#include "service/aggregate/stream_rows.h"
 
 namespace ranklog::aggregate {
 namespace {

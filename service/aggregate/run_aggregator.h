@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "service/aggregate/aggregated.h"
+#include "service/aggregate/join/aggregated.h"
 #include "service/model/batch.h"
 #include "service/model/rank_statistics.h"
 #include "service/model/run.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "service/aggregate/aggregated.h"
-#include "service/aggregate/stream_rows.h"
+#include "service/aggregate/join/aggregated.h"
+#include "service/aggregate/join/stream_rows.h"
 #include "service/model/session.h"
 
 namespace ranklog::aggregate {

@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/cli/node/unread_spools.h"
+#include "service/cli/node/spools/unread_spools.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/query/select_run.h"

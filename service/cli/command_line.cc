@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "service/base/empty_flag.h"
-#include "service/base/suggestion.h"
+#include "service/base/text/suggestion.h"
 #include "service/cli/node/globals.h"
 
 namespace ranklog::cli {

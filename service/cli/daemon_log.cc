@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/output/terminal.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
+#include "service/base/text/number_text.h"
 #include "service/cli/command.h"
 #include "service/cli/doctor/daemon_check.h"
 #include "service/cli/doctor/examination.h"

@@ -22,7 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 #include "service/cli/command.h"
 #include "service/cli/console/command.h"
 #include "service/cli/console/run_log.h"

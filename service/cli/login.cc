@@ -21,16 +21,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/base/environment.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/printable.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/curl_transport.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/netrc.h"
-#include "service/deliver/url.h"
+#include "service/deliver/http/curl_transport.h"
+#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/url.h"
 
 namespace ranklog::cli {
 namespace {

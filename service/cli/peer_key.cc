@@ -1,6 +1,6 @@
 // `ranklog peer-key` makes the key that the daemons of several nodes share, and shows it.
 
-#include "service/peer/peer_key.h"
+#include "service/peer/tls/peer_key.h"
 
 #include <filesystem>
 #include <iostream>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
+#include "service/base/text/shell_word.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/peer_setup.h"

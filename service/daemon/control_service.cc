@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "service/base/clock.h"
-#include "service/base/utf8.h"
+#include "service/base/text/utf8.h"
 #include "service/ingest/server/status_convert.h"
 
 namespace ranklog::daemon {

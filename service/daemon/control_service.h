@@ -13,12 +13,12 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
-#include "service/daemon/monitor.h"
+#include "service/daemon/metrics/monitor.h"
 #include "service/ingest/stream_registry.h"
 #include "service/peer/push_loop.h"
 #include "service/peer/push_receiver.h"
 #include "service/pipeline/delivery/delivery_totals.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 
 namespace ranklog::daemon {
 

@@ -14,7 +14,7 @@
 #include "service/base/clock.h"
 #include "service/base/peer_defaults.h"
 #include "service/base/status_macros.h"
-#include "service/daemon/daemon_counters.h"
+#include "service/daemon/metrics/daemon_counters.h"
 #include "service/daemon/notices.h"
 #include "service/daemon/open_store.h"
 #include "service/ingest/ingest_credentials.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/utf8.h"
+#include "service/base/text/utf8.h"
 #include "service/storage/directories/file_system.h"
 
 namespace ranklog::daemon {

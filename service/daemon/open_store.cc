@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
-#include "service/storage/damage.h"
+#include "service/storage/rows/damage.h"
 
 namespace ranklog::daemon {
 

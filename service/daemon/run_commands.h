@@ -16,7 +16,7 @@
 #include "service/pipeline/delivery/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 
 namespace ranklog::daemon {
 

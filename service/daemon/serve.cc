@@ -25,7 +25,7 @@
 #include "service/daemon/process/watchdog.h"
 #include "service/ingest/control_channel.h"
 #include "service/ingest/server/listen_socket.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/store_file.h"
 
 namespace ranklog::daemon {
 namespace {

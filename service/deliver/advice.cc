@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "service/deliver/url.h"
+#include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 
 namespace ranklog::deliver {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "service/deliver/http/retry.h"
 #include "service/deliver/masking.h"
-#include "service/deliver/retry.h"
 
 namespace ranklog::deliver {
 

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/destination.h"
+#include "service/deliver/http/transport.h"
 #include "service/deliver/read_back.h"
-#include "service/deliver/transport.h"
 
 namespace ranklog::deliver {
 

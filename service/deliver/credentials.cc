@@ -21,9 +21,9 @@
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/netrc.h"
-#include "service/deliver/retry.h"
-#include "service/deliver/url.h"
+#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/retry.h"
+#include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {
 namespace {

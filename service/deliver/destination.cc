@@ -10,10 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/base_url.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/retry.h"
-#include "service/deliver/url.h"
+#include "service/base/text/shell_word.h"
+#include "service/deliver/http/retry.h"
+#include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 
 namespace ranklog::deliver {
 

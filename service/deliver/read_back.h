@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "service/deliver/retry.h"
+#include "service/deliver/http/retry.h"
 
 namespace ranklog::deliver {
 

@@ -7,8 +7,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
-#include "service/base/utf8.h"
-#include "service/import/record_items.h"
+#include "service/base/text/utf8.h"
+#include "service/import/records/record_items.h"
 
 namespace ranklog::imports {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/printable.h"
-#include "service/import/json_values.h"
+#include "service/base/text/printable.h"
 #include "service/import/log_import.h"
 #include "service/import/manifest_file.h"
+#include "service/import/records/json_values.h"
 #include "service/import/staging.h"
 
 namespace ranklog::imports {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 
 namespace ranklog::imports {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/printable.h"
 #include "service/wandb_log/log_file.h"
 
 namespace ranklog::imports {

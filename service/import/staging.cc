@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 #include "service/base/unique_fd.h"
 #include "service/storage/staged_files.h"
 

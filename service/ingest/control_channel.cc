@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/places.h"
 #include "service/base/ownership.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
+#include "service/base/text/printable.h"
+#include "service/base/text/shell_word.h"
 #include "service/base/unique_fd.h"
 
 namespace ranklog::ingest {

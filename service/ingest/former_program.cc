@@ -1,7 +1,7 @@
 #include "service/ingest/former_program.h"
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
 

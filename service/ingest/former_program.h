@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "service/ingest/peer.h"
+#include "service/ingest/ring/peer.h"
 #include "service/ingest/stream_registry.h"
 #include "service/model/session.h"
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
-#include "service/ingest/peer.h"
-#include "service/ingest/ring_file.h"
+#include "service/ingest/ring/peer.h"
+#include "service/ingest/ring/ring_file.h"
 #include "service/storage/directories/spool_dirs.h"
 
 namespace ranklog::ingest {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "service/base/clock.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {

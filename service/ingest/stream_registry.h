@@ -16,8 +16,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "service/ingest/peer.h"
-#include "service/ingest/ring_file.h"
+#include "service/ingest/ring/peer.h"
+#include "service/ingest/ring/ring_file.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/peer/peer_credentials.h"
+#include "service/peer/tls/peer_credentials.h"
 
 namespace ranklog::peer {
 namespace {

@@ -16,11 +16,11 @@
 #include "service/base/host_port.h"
 #include "service/ingest/attach.h"
 #include "service/peer/homes.h"
-#include "service/peer/peer_key.h"
-#include "service/peer/peer_listener.h"
 #include "service/peer/peer_service.h"
 #include "service/peer/push_loop.h"
 #include "service/peer/push_receiver.h"
+#include "service/peer/tls/peer_key.h"
+#include "service/peer/tls/peer_listener.h"
 #include "service/pipeline/store_loop.h"
 
 namespace ranklog::peer {

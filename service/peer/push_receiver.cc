@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::peer {
 namespace {

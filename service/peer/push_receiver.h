@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/attach.h"
-#include "service/ingest/shape_bounds.h"
+#include "service/ingest/ring/shape_bounds.h"
 #include "service/model/run.h"
 #include "service/pipeline/store_loop.h"
 

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "service/base/steady_wait.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "service/aggregate/run_config.h"
 #include "service/aggregate/run_summary.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/printable.h"
 #include "service/query/main_metrics.h"
 #include "service/query/row_reader.h"
 

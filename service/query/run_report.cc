@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
 #include "service/deliver/advice.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/retry.h"
+#include "service/deliver/http/retry.h"
 
 namespace ranklog::query {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
 
 namespace ranklog::query {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
-#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
 #include "service/query/row_reader.h"
 #include "service/query/run_report.h"
 

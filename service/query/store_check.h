@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "service/model/run.h"
 #include "service/query/findings.h"
-#include "service/storage/store_audit.h"
+#include "service/storage/database/store_audit.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::query {

@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "service/sample/fields.h"
 #include "service/sample/node_counters.h"
-#include "service/sample/proc_file.h"
+#include "service/sample/process/proc_file.h"
 
 namespace ranklog::sample {
 namespace {

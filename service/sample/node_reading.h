@@ -10,11 +10,11 @@
 
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "service/sample/gpu_source.h"
+#include "service/sample/gpu/gpu_source.h"
 #include "service/sample/limits.h"
 #include "service/sample/mounts.h"
 #include "service/sample/node_counters.h"
-#include "service/sample/process_table.h"
+#include "service/sample/process/process_table.h"
 
 namespace ranklog::sample {
 

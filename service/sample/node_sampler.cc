@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "service/sample/amd_gpus.h"
-#include "service/sample/nvidia_gpus.h"
+#include "service/sample/gpu/amd_gpus.h"
+#include "service/sample/gpu/nvidia_gpus.h"
 
 namespace ranklog::sample {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "absl/time/time.h"
 #include "service/model/item.h"
-#include "service/sample/gpu_thread.h"
+#include "service/sample/gpu/gpu_thread.h"
 #include "service/sample/node_reading.h"
-#include "service/sample/proc_file.h"
-#include "service/sample/process_reader.h"
+#include "service/sample/process/proc_file.h"
+#include "service/sample/process/process_reader.h"
 
 namespace ranklog::sample {
 

@@ -5,7 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "service/sample/proc_file.h"
+#include "service/sample/process/proc_file.h"
 
 namespace ranklog::sample {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/types/span.h"
 #include "service/sample/limits.h"
 #include "service/sample/node_reading.h"
+#include "service/sample/process/tree_cpu.h"
 #include "service/sample/traffic_since.h"
-#include "service/sample/tree_cpu.h"
 #include "service/sample/values.h"
 
 namespace ranklog::sample {

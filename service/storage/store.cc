@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/damage.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/directories/file_system.h"
-#include "service/storage/documents.h"
-#include "service/storage/records.h"
-#include "service/storage/store_file.h"
+#include "service/storage/rows/damage.h"
+#include "service/storage/rows/documents.h"
+#include "service/storage/rows/records.h"
 
 namespace ranklog::storage {
 namespace {

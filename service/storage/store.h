@@ -23,9 +23,9 @@
 #include "service/model/run.h"
 #include "service/model/sample.h"
 #include "service/model/session.h"
-#include "service/storage/migrations.h"
-#include "service/storage/retention.h"
-#include "service/storage/sqlite.h"
+#include "service/storage/database/migrations.h"
+#include "service/storage/database/retention.h"
+#include "service/storage/database/sqlite.h"
 
 namespace ranklog::storage {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/base/this_boot.h"
-#include "service/storage/documents.h"
-#include "service/storage/records.h"
+#include "service/storage/rows/documents.h"
+#include "service/storage/rows/records.h"
 #include "service/storage/store.h"
 
 namespace ranklog::storage {

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/records.h"
+#include "service/storage/rows/records.h"
 #include "service/storage/store.h"
 
 namespace ranklog::storage {

@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/damage.h"
+#include "service/storage/database/migrations.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/directories/file_system.h"
-#include "service/storage/documents.h"
-#include "service/storage/migrations.h"
-#include "service/storage/records.h"
-#include "service/storage/source_rows.h"
-#include "service/storage/store_file.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/damage.h"
+#include "service/storage/rows/documents.h"
+#include "service/storage/rows/records.h"
+#include "service/storage/rows/source_rows.h"
 
 namespace ranklog::storage {
 namespace {

@@ -19,9 +19,9 @@
 #include "service/model/run.h"
 #include "service/model/sample.h"
 #include "service/model/session.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/retention.h"
-#include "service/storage/sqlite.h"
+#include "service/storage/database/retention.h"
+#include "service/storage/database/sqlite.h"
+#include "service/storage/rows/batch_codec.h"
 
 namespace ranklog::storage {
 

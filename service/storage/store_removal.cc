@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 #include "service/storage/store.h"
 
 namespace ranklog::storage {

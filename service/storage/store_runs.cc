@@ -2,10 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/records.h"
+#include "service/storage/database/store_file.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/records.h"
 #include "service/storage/store.h"
-#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 

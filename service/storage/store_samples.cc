@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/documents.h"
+#include "service/storage/rows/documents.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 

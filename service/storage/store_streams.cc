@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/documents.h"
-#include "service/storage/records.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/documents.h"
+#include "service/storage/rows/records.h"
 #include "service/storage/store.h"
 
 namespace ranklog::storage {

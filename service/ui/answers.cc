@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "service/aggregate/metric_table.h"
 #include "service/aggregate/run_config.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/shell_word.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::ui {

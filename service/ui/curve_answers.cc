@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 #include "service/ui/answers.h"
-#include "service/ui/rank_matrix.h"
+#include "service/ui/curves/rank_matrix.h"
 
 namespace ranklog::ui {
 namespace {

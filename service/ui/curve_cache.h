@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/storage/store_reader.h"
-#include "service/ui/run_curves.h"
+#include "service/ui/curves/run_curves.h"
 #include "service/ui/stores.h"
 
 namespace ranklog::ui {

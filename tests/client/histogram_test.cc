@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/base/json.h"
+#include "client/base/text/json.h"
 #include "ranklog/run.h"
 
 namespace ranklog {

@@ -49,16 +49,16 @@
 #include <utility>
 #include <vector>
 
-#include "client/fork.h"
 #include "client/launch/launch.h"
 #include "client/launch/resolve.h"
-#include "client/run_state.h"
+#include "client/run/fork.h"
+#include "client/run/run_state.h"
+#include "client/run/thread_rings.cc"  // the copy; this file exchanges its thread_local variables
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/validate.h"
 #include "client/stream/sender.h"
 #include "client/stream/stream_protocol.h"
-#include "client/thread_rings.cc"  // the copy; this file exchanges its thread_local variables
 #include "tests/client/scheduler.h"
 #include "tests/support/figures.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "client/base/short_name.h"
+#include "client/base/text/short_name.h"
 #include "client/launch/resolve.h"
 
 namespace ranklog::internal {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "client/stream/open_sockets.h"
+#include "client/stream/socket/open_sockets.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::internal {

@@ -1,6 +1,6 @@
 // Images, tables and HTML in rows: their entries and files, and what happens if a file cannot be kept.
 
-#include "client/media.h"
+#include "client/content/media.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/base/json.h"
-#include "client/base/sha256.h"
+#include "client/base/hash/sha256.h"
+#include "client/base/text/json.h"
 #include "ranklog/ranklog.h"
 #include "tests/client/fake_ingest.h"
 #include "tests/support/status_matchers.h"

@@ -2,7 +2,7 @@
 // the code that writes the row, so it always comes at the same moment. process_test.cc has real
 // signals.
 
-#include "client/run_state.h"
+#include "client/run/run_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/base/sha1.h"
+#include "client/base/hash/sha1.h"
 
 #include <gtest/gtest.h>
 

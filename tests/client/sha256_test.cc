@@ -1,4 +1,4 @@
-#include "client/base/sha256.h"
+#include "client/base/hash/sha256.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Finding a daemon's socket, and passing a descriptor to it.
 
-#include "client/stream/socket.h"
+#include "client/stream/socket/socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 #include <string>
 
 #include "client/ring/spool.h"
-#include "client/stream/connection.h"
+#include "client/stream/socket/connection.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/closed_descriptors.h"
 #include "tests/support/absent.h"

@@ -1,6 +1,6 @@
 // Copies of files for uploads.
 
-#include "client/staged_files.h"
+#include "client/content/staged_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/code_files.h"
-#include "client/run_state.h"
+#include "client/content/code_files.h"
+#include "client/run/run_state.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/fake_ingest.h"
 #include "tests/support/status_matchers.h"

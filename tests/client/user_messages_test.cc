@@ -1,4 +1,4 @@
-#include "client/user_messages.h"
+#include "client/run/user_messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

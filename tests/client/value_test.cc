@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/base/json.h"
+#include "client/base/text/json.h"
 
 namespace ranklog {
 namespace {

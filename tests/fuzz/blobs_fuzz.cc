@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "service/storage/batch_codec.h"
-#include "service/storage/documents.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/documents.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ranklog::fuzz {

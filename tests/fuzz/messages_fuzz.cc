@@ -4,9 +4,9 @@
 #include <string>
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/ingest/convert.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/documents.h"
+#include "service/ingest/ring/convert.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/documents.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ranklog::fuzz {

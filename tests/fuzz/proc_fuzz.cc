@@ -11,7 +11,7 @@
 #include "service/sample/limits.h"
 #include "service/sample/mounts.h"
 #include "service/sample/node_counters.h"
-#include "service/sample/process_table.h"
+#include "service/sample/process/process_table.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ranklog::sample {

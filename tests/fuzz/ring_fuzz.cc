@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/ingest/convert.h"
-#include "service/ingest/ring_file.h"
-#include "service/ingest/spool_reader.h"
-#include "service/storage/batch_codec.h"
+#include "service/ingest/ring/convert.h"
+#include "service/ingest/ring/ring_file.h"
+#include "service/ingest/ring/spool_reader.h"
+#include "service/storage/rows/batch_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ranklog::fuzz {

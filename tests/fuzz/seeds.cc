@@ -8,8 +8,8 @@
 #include <string>
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/documents.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/documents.h"
 #include "service/wandb_log/log_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/ring_image.h"

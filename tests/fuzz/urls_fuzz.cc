@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "service/deliver/url.h"
-#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/http/url.h"
+#include "service/deliver/wandb/api/base_url.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "service/import/history_rows.h"
-#include "service/import/record_object.h"
-#include "service/import/record_values.h"
+#include "service/import/records/history_rows.h"
+#include "service/import/records/record_object.h"
+#include "service/import/records/record_values.h"
 #include "tests/fuzz/fuzz.h"
 #include "wandb/wandb_internal.pb.h"
 

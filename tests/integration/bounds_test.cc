@@ -11,8 +11,8 @@
 #include "absl/base/config.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/storage/sqlite.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/sqlite.h"
+#include "service/storage/database/store_file.h"
 #include "tests/integration/counting_job.h"
 #include "tests/support/status_matchers.h"
 

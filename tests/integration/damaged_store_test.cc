@@ -9,7 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/damage.h"
+#include "service/storage/rows/damage.h"
 #include "tests/integration/counting_job.h"
 
 namespace ranklog::testing {

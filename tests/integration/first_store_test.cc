@@ -13,7 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "service/storage/documents.h"
+#include "service/storage/rows/documents.h"
 #include "service/storage/store.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"

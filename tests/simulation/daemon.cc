@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/local_delivery.h"
+#include "service/deliver/tracker/local_delivery.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/support/bare_ingest.h"
 #include "tests/support/wandb_account.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/http/circuit_breaker.h"
 #include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/server/finish_call.h"

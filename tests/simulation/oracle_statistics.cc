@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "service/aggregate/stream_rows.h"
+#include "service/aggregate/join/stream_rows.h"
 #include "tests/simulation/number.h"
 #include "tests/simulation/oracle.h"
 

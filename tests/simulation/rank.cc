@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/content_files.h"
+#include "client/content/content_files.h"
 #include "client/ring/ring.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/simulation/number.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "service/ingest/content_dir.h"
+#include "service/ingest/ring/content_dir.h"
 #include "tests/simulation/simulated_node.h"
 
 namespace ranklog::simulation {

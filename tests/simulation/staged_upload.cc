@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/staged_files.h"
+#include "client/content/staged_files.h"
 
 namespace ranklog::simulation {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 #include "tests/simulation/world.h"
 #include "tests/support/wandb_server.h"
 

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "service/sample/nvml.h"
+#include "service/sample/gpu/nvml.h"
 
 namespace nvml = ranklog::sample::nvml;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 
 namespace ranklog::testing {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
 #include "service/cli/output/terminal.h"
 #include "service/query/select_run.h"
 

@@ -14,12 +14,12 @@
 #include "service/cli/doctor/state_dir_check.h"
 #include "service/cli/doctor/stores_check.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/spool_files.h"
-#include "service/cli/node/unread_spools.h"
+#include "service/cli/node/spools/spool_files.h"
+#include "service/cli/node/spools/unread_spools.h"
 #include "service/query/run_report.h"
-#include "service/storage/damage.h"
 #include "service/storage/directories/state_dirs.h"
 #include "service/storage/directories/state_lock.h"
+#include "service/storage/rows/damage.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

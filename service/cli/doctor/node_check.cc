@@ -20,13 +20,13 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/environment.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/curl_transport.h"
 #include "service/deliver/destination.h"
+#include "service/deliver/http/curl_transport.h"
 
 namespace ranklog::cli {
 namespace {

@@ -9,12 +9,12 @@
 #include "absl/time/time.h"
 #include "service/base/environment.h"
 #include "service/base/host_port.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
+#include "service/base/text/shell_word.h"
 #include "service/cli/node/peer_setup.h"
-#include "service/peer/peer_key.h"
-#include "service/peer/probe.h"
+#include "service/peer/tls/peer_key.h"
+#include "service/peer/tls/probe.h"
 
 namespace ranklog::cli {
 namespace {

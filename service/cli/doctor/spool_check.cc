@@ -10,11 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
-#include "service/cli/node/spool_files.h"
-#include "service/cli/node/stranded_spools.h"
-#include "service/cli/node/unread_spools.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
+#include "service/cli/node/spools/spool_files.h"
+#include "service/cli/node/spools/stranded_spools.h"
+#include "service/cli/node/spools/unread_spools.h"
 
 namespace ranklog::cli {
 

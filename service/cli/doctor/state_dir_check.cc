@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 #include "service/cli/node/disk_outlook.h"
 #include "service/storage/directories/file_system.h"
 #include "service/storage/directories/state_dirs.h"

@@ -10,14 +10,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
-#include "service/cli/node/salvage_report.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
+#include "service/cli/node/spools/salvage_report.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/query/select_run.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/directories/state_lock.h"
-#include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

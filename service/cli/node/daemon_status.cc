@@ -22,10 +22,10 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/clock.h"
 #include "service/base/environment.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
+#include "service/base/text/shell_word.h"
 #include "service/ingest/control_channel.h"
 #include "service/storage/directories/state_lock.h"
 

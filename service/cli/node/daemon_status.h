@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 
 namespace ranklog::cli {
 

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
+#include "service/base/text/number_text.h"
 
 namespace ranklog::cli {
 namespace {

@@ -11,14 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/environment.h"
-#include "service/base/printable.h"
-#include "service/base/shell_word.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/printable.h"
+#include "service/base/text/shell_word.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/unread_spools.h"
+#include "service/cli/node/spools/unread_spools.h"
 #include "service/deliver/destination.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/directories/state_dirs.h"
-#include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::cli {

@@ -4,7 +4,7 @@
 #include "service/base/environment.h"
 #include "service/base/host_port.h"
 #include "service/base/peer_defaults.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 
 namespace ranklog::cli {
 namespace {

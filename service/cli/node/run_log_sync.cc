@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
 #include "service/base/unique_fd.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/staged_files.h"
-#include "service/storage/store_file.h"
 
 namespace ranklog::cli {
 namespace {

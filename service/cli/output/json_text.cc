@@ -1,7 +1,7 @@
 #include "service/cli/output/json_text.h"
 
-#include "service/base/utf8.h"
-#include "service/deliver/json_writer.h"
+#include "service/base/text/utf8.h"
+#include "service/deliver/json/json_writer.h"
 
 namespace ranklog::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 #include "service/model/batch.h"
 #include "service/query/row_reader.h"
 

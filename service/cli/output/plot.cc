@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
-#include "service/base/printable.h"
+#include "service/base/text/number_text.h"
+#include "service/base/text/printable.h"
 
 namespace ranklog::cli {
 namespace {

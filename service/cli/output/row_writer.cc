@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "service/cli/output/csv.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 
 namespace ranklog::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "service/base/printable.h"
+#include "service/base/text/printable.h"
 
 namespace ranklog::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/environment.h"
-#include "service/base/utf8.h"
+#include "service/base/text/utf8.h"
 
 namespace ranklog::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/base/host_port.h"
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 
 namespace ranklog::daemon {
 

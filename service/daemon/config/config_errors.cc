@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "service/base/suggestion.h"
+#include "service/base/text/suggestion.h"
 
 namespace ranklog::daemon {
 namespace {

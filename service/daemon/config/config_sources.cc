@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "service/base/environment.h"
-#include "service/base/suggestion.h"
+#include "service/base/text/suggestion.h"
 
 namespace ranklog::daemon {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 
 namespace ranklog::daemon {
 namespace {

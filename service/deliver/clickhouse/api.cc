@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "service/deliver/url.h"
+#include "service/deliver/http/url.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "service/deliver/retry.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/retry.h"
+#include "service/deliver/http/transport.h"
 #include "service/model/session.h"
 
 namespace ranklog::deliver::clickhouse {

@@ -15,11 +15,11 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/deliver/clickhouse/api.h"
-#include "service/deliver/clickhouse/blocks.h"
 #include "service/deliver/clickhouse/cursor.h"
 #include "service/deliver/clickhouse/description.h"
+#include "service/deliver/clickhouse/format/blocks.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/tracker_delivery.h"
+#include "service/deliver/tracker/tracker_delivery.h"
 
 namespace ranklog::deliver::clickhouse {
 

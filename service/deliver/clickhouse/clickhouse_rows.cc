@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/clickhouse/clickhouse_delivery.h"
-#include "service/deliver/gzip.h"
+#include "service/deliver/http/gzip.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {

@@ -7,8 +7,8 @@
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/clickhouse/api.h"
-#include "service/deliver/clickhouse/blocks.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/clickhouse/format/blocks.h"
+#include "service/deliver/json/json_writer.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {

@@ -15,9 +15,9 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/asker.h"
 #include "service/deliver/clickhouse/api.h"
-#include "service/deliver/clickhouse/blocks.h"
 #include "service/deliver/clickhouse/cursor.h"
 #include "service/deliver/clickhouse/description.h"
+#include "service/deliver/clickhouse/format/blocks.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/bounded_json.h"
-#include "service/deliver/json_writer.h"
-#include "service/deliver/retry.h"
+#include "service/deliver/http/retry.h"
+#include "service/deliver/json/bounded_json.h"
+#include "service/deliver/json/json_writer.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

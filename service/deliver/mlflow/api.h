@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 #include "service/model/run.h"
 
 namespace ranklog::deliver::mlflow {

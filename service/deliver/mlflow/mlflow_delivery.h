@@ -19,10 +19,10 @@
 #include "service/deliver/destination.h"
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/cursor.h"
-#include "service/deliver/mlflow/description.h"
-#include "service/deliver/mlflow/points.h"
-#include "service/deliver/mlflow/summary.h"
-#include "service/deliver/tracker_delivery.h"
+#include "service/deliver/mlflow/format/description.h"
+#include "service/deliver/mlflow/format/points.h"
+#include "service/deliver/mlflow/format/summary.h"
+#include "service/deliver/tracker/tracker_delivery.h"
 
 namespace ranklog::deliver::mlflow {
 

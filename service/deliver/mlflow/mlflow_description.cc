@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/mlflow/format/names.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
-#include "service/deliver/mlflow/names.h"
 
 namespace ranklog::deliver::mlflow {
 

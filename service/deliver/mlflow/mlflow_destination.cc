@@ -5,13 +5,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/environment.h"
+#include "service/deliver/http/retry.h"
+#include "service/deliver/http/url.h"
 #include "service/deliver/masking.h"
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/cursor.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
 #include "service/deliver/mlflow/read_back.h"
-#include "service/deliver/retry.h"
-#include "service/deliver/url.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/mlflow/format/names.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
-#include "service/deliver/mlflow/names.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

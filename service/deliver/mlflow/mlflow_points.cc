@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
+#include "service/deliver/http/url.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
-#include "service/deliver/url.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/http/url.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/mlflow/format/names.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
-#include "service/deliver/mlflow/names.h"
-#include "service/deliver/url.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

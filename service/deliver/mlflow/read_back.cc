@@ -14,16 +14,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
+#include "service/base/text/number_text.h"
 #include "service/deliver/asker.h"
-#include "service/deliver/bounded_json.h"
+#include "service/deliver/http/url.h"
+#include "service/deliver/json/bounded_json.h"
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/cursor.h"
-#include "service/deliver/mlflow/description.h"
+#include "service/deliver/mlflow/format/description.h"
+#include "service/deliver/mlflow/format/points.h"
 #include "service/deliver/mlflow/mlflow_destination.h"
-#include "service/deliver/mlflow/points.h"
-#include "service/deliver/url.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/deliver/offline/json_text.h"
 #include "service/deliver/offline/records.h"
-#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/api/graphql.h"
 
 namespace ranklog::deliver::offline {
 namespace {

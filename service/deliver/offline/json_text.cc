@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/api/server_json.h"
 
 namespace ranklog::deliver::offline {
 namespace {

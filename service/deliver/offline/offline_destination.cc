@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "service/deliver/offline/tracker.h"
 #include "service/deliver/wandb/cursor.h"
-#include "service/deliver/wandb/run_clock.h"
+#include "service/deliver/wandb/history/run_clock.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::offline {

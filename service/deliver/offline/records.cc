@@ -10,8 +10,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "service/deliver/offline/json_text.h"
+#include "service/deliver/wandb/api/graphql.h"
 #include "service/deliver/wandb/cursor.h"
-#include "service/deliver/wandb/graphql.h"
 
 namespace ranklog::deliver::offline {
 namespace {

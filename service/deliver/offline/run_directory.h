@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "service/deliver/transport.h"
+#include "service/deliver/http/transport.h"
 
 namespace ranklog::deliver::offline {
 

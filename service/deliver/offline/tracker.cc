@@ -14,7 +14,7 @@
 #include "service/deliver/offline/description.h"
 #include "service/deliver/offline/records.h"
 #include "service/deliver/offline/run_directory.h"
-#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/api/graphql.h"
 
 namespace ranklog::deliver::offline {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "service/deliver/http/transport.h"
 #include "service/deliver/offline/log_contents.h"
-#include "service/deliver/transport.h"
 #include "service/wandb_log/log_file.h"
 #include "wandb/wandb_internal.pb.h"
 

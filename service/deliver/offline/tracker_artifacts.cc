@@ -8,7 +8,7 @@
 #include "service/deliver/offline/records.h"
 #include "service/deliver/offline/run_directory.h"
 #include "service/deliver/offline/tracker.h"
-#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/api/graphql.h"
 
 namespace ranklog::deliver::offline {
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/http/transport.h"
 #include "service/deliver/read_back.h"
-#include "service/deliver/transport.h"
 #include "service/model/run.h"
 #include "service/storage/store_reader.h"
 

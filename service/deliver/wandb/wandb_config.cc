@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
-#include "service/deliver/wandb/config_document.h"
-#include "service/deliver/wandb/json_members.h"
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/wandb/api/server_json.h"
+#include "service/deliver/wandb/documents/config_document.h"
+#include "service/deliver/wandb/documents/json_members.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

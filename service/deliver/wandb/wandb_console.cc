@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
-#include "service/deliver/wandb/file_stream.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/wandb/api/file_stream.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

@@ -7,10 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/base_url.h"
-#include "service/deliver/wandb/file_stream.h"
-#include "service/deliver/wandb/graphql.h"
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/api/base_url.h"
+#include "service/deliver/wandb/api/file_stream.h"
+#include "service/deliver/wandb/api/graphql.h"
+#include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/wandb_destination.h"
 
 namespace ranklog::deliver::wandb {

@@ -8,10 +8,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
-#include "service/deliver/wandb/config_document.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/wandb/documents/config_document.h"
+#include "service/deliver/wandb/documents/yaml.h"
 #include "service/deliver/wandb/wandb_delivery.h"
-#include "service/deliver/wandb/yaml.h"
 
 namespace ranklog::deliver::wandb {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/file_stream.h"
-#include "service/deliver/wandb/server_json.h"
-#include "service/deliver/wandb/summary_document.h"
+#include "service/deliver/wandb/api/file_stream.h"
+#include "service/deliver/wandb/api/server_json.h"
+#include "service/deliver/wandb/documents/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

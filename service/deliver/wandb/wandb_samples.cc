@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/branch_point.h"
-#include "service/deliver/wandb/history_diff.h"
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/api/server_json.h"
+#include "service/deliver/wandb/history/branch_point.h"
+#include "service/deliver/wandb/history/history_diff.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/deliver/wandb/wandb_destination.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/spool_reader.h"
 #include "service/pipeline/store_loop.h"
 
 namespace ranklog::ingest {

@@ -20,10 +20,10 @@
 #include "service/base/clock.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
 #include "service/ingest/orphans/drain.h"
 #include "service/ingest/orphans/ring_attach.h"
 #include "service/ingest/rank_ring.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 namespace {

@@ -18,9 +18,9 @@
 #include "service/base/unique_fd.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans/orphans.h"
-#include "service/ingest/peer.h"
-#include "service/ingest/ring_file.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/peer.h"
+#include "service/ingest/ring/ring_file.h"
+#include "service/ingest/ring/spool_reader.h"
 #include "service/model/run.h"
 
 namespace ranklog::ingest {

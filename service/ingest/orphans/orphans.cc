@@ -13,9 +13,9 @@
 #include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
 #include "service/base/this_boot.h"
-#include "service/ingest/convert.h"
 #include "service/ingest/orphans/drain.h"
 #include "service/ingest/orphans/ring_attach.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {

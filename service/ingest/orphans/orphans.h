@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
-#include "service/ingest/ring_file.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/ring_file.h"
+#include "service/ingest/ring/spool_reader.h"
 #include "service/ingest/stream_registry.h"
 #include "service/storage/store_reader.h"
 

@@ -25,7 +25,7 @@
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
-#include "service/ingest/ring_file.h"
+#include "service/ingest/ring/ring_file.h"
 #include "service/ingest/stream_registry.h"
 #include "service/storage/store_reader.h"
 

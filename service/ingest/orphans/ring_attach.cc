@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 

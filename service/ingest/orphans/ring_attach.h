@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "service/ingest/ingest_context.h"
-#include "service/ingest/ring_file.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/ring_file.h"
+#include "service/ingest/ring/spool_reader.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
 

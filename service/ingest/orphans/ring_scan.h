@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
 

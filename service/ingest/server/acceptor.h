@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "service/base/pulse.h"
 #include "service/base/unique_fd.h"
-#include "service/ingest/peer.h"
+#include "service/ingest/ring/peer.h"
 #include "service/ingest/server/listen_socket.h"
 
 namespace ranklog::ingest {

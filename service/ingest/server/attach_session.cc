@@ -10,9 +10,9 @@
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
 #include "service/ingest/former_program.h"
 #include "service/ingest/rank_ring.h"
+#include "service/ingest/ring/convert.h"
 #include "service/ingest/server/hello_reply.h"
 #include "service/ingest/server/refusals.h"
 

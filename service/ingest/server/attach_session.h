@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
+#include "service/ingest/ring/shape_bounds.h"
 #include "service/ingest/server/outgoing_messages.h"
-#include "service/ingest/shape_bounds.h"
 
 namespace ranklog::ingest {
 

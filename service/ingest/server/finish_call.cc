@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/convert.h"
+#include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {

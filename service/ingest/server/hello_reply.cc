@@ -1,7 +1,7 @@
 #include "service/ingest/server/hello_reply.h"
 
 #include "absl/strings/str_join.h"
-#include "service/base/utf8.h"
+#include "service/base/text/utf8.h"
 
 namespace ranklog::ingest {
 

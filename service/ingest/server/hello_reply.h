@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/ingest/content_dir.h"
+#include "service/ingest/ring/content_dir.h"
 #include "service/model/run.h"
 
 namespace ranklog::ingest {

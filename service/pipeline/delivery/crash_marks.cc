@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/directories/file_system.h"
-#include "service/storage/store_file.h"
 
 namespace ranklog::pipeline {
 namespace {

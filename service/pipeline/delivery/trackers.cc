@@ -5,10 +5,10 @@
 
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/circuit_breaker.h"
-#include "service/deliver/curl_transport.h"
-#include "service/deliver/local_delivery.h"
-#include "service/deliver/transport_pool.h"
+#include "service/deliver/http/circuit_breaker.h"
+#include "service/deliver/http/curl_transport.h"
+#include "service/deliver/http/transport_pool.h"
+#include "service/deliver/tracker/local_delivery.h"
 #include "service/storage/staged_files.h"
 
 namespace ranklog::pipeline {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/documents.h"
-#include "service/storage/migrations.h"
-#include "service/storage/records.h"
+#include "service/storage/database/migrations.h"
+#include "service/storage/rows/batch_codec.h"
+#include "service/storage/rows/documents.h"
+#include "service/storage/rows/records.h"
 
 namespace ranklog::storage {
 namespace {

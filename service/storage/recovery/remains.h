@@ -19,7 +19,7 @@
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
-#include "service/storage/sqlite.h"
+#include "service/storage/database/sqlite.h"
 
 namespace ranklog::storage {
 

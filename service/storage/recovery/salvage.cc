@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/store.h"
-#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "service/aggregate/run_aggregator.h"
-#include "service/storage/batch_codec.h"
+#include "service/storage/rows/batch_codec.h"
 
 namespace ranklog::aggregate {
 namespace {

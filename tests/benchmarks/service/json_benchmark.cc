@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/history/history.h"
 #include "tests/benchmarks/figures.h"
 
 namespace ranklog::deliver::wandb {

@@ -13,7 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "service/storage/sqlite.h"
+#include "service/storage/database/sqlite.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"

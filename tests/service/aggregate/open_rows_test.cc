@@ -1,4 +1,4 @@
-#include "service/aggregate/open_rows.h"
+#include "service/aggregate/join/open_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

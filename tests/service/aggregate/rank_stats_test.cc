@@ -1,4 +1,4 @@
-#include "service/aggregate/rank_stats.h"
+#include "service/aggregate/join/rank_stats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

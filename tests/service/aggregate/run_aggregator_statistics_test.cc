@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "service/aggregate/join_plan.h"
+#include "service/aggregate/join/join_plan.h"
 #include "tests/service/aggregate/run_aggregator_fixture.h"
 
 namespace ranklog::aggregate {

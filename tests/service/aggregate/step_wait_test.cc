@@ -1,4 +1,4 @@
-#include "service/aggregate/step_wait.h"
+#include "service/aggregate/join/step_wait.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/base/number_text.h"
+#include "service/base/text/number_text.h"
 
 #include <gtest/gtest.h>
 

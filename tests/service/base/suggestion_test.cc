@@ -1,4 +1,4 @@
-#include "service/base/suggestion.h"
+#include "service/base/text/suggestion.h"
 
 #include <gtest/gtest.h>
 

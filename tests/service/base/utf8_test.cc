@@ -1,4 +1,4 @@
-#include "service/base/utf8.h"
+#include "service/base/text/utf8.h"
 
 #include <gtest/gtest.h>
 

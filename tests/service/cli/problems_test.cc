@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/cli/overview.h"
-#include "service/cli/verify_report.h"
+#include "service/cli/runs/verify_report.h"
+#include "service/cli/status/overview.h"
 
 namespace ranklog::cli {
 namespace {

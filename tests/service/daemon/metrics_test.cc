@@ -1,4 +1,4 @@
-#include "service/daemon/metrics.h"
+#include "service/daemon/metrics/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

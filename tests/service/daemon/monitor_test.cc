@@ -1,11 +1,11 @@
-#include "service/daemon/monitor.h"
+#include "service/daemon/metrics/monitor.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "service/daemon/rate.h"
+#include "service/daemon/metrics/rate.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::daemon {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "service/storage/damage.h"
+#include "service/storage/rows/damage.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "service/deliver/bounded_json.h"
+#include "service/deliver/json/bounded_json.h"
 
 #include <gtest/gtest.h>
 

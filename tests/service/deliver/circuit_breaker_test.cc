@@ -1,4 +1,4 @@
-#include "service/deliver/circuit_breaker.h"
+#include "service/deliver/http/circuit_breaker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/curl_transport.h"
+#include "service/deliver/http/curl_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/unique_fd.h"
-#include "service/deliver/gzip.h"
+#include "service/deliver/http/gzip.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

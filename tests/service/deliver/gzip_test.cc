@@ -1,4 +1,4 @@
-#include "service/deliver/gzip.h"
+#include "service/deliver/http/gzip.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

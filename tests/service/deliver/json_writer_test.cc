@@ -1,4 +1,4 @@
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

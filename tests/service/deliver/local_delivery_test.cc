@@ -1,4 +1,4 @@
-#include "service/deliver/local_delivery.h"
+#include "service/deliver/tracker/local_delivery.h"
 
 #include <gtest/gtest.h>
 

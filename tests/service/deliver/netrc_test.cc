@@ -1,4 +1,4 @@
-#include "service/deliver/netrc.h"
+#include "service/deliver/http/netrc.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/retry.h"
+#include "service/deliver/http/retry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

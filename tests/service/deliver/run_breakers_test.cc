@@ -1,4 +1,4 @@
-#include "service/deliver/run_breakers.h"
+#include "service/deliver/tracker/run_breakers.h"
 
 #include <gtest/gtest.h>
 

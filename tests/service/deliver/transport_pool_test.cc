@@ -1,4 +1,4 @@
-#include "service/deliver/transport_pool.h"
+#include "service/deliver/http/transport_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

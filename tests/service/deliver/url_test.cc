@@ -1,4 +1,4 @@
-#include "service/deliver/url.h"
+#include "service/deliver/http/url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "service/aggregate/run_config.h"
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 #include "tests/service/import/log_builder.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/file_content.h"

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <string>
 
-#include "service/deliver/json_writer.h"
-#include "service/import/json_values.h"
-#include "service/import/record_object.h"
-#include "service/import/record_values.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/import/records/json_values.h"
+#include "service/import/records/record_object.h"
+#include "service/import/records/record_values.h"
 #include "wandb/wandb_internal.pb.h"
 
 namespace ranklog::imports {

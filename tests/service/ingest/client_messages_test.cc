@@ -8,7 +8,7 @@
 
 #include "client/launch/resolve.h"
 #include "client/ring/write_result.h"
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 #include "tests/support/schema.h"
 #include "tests/support/status_matchers.h"
 

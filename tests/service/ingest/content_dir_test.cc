@@ -1,4 +1,4 @@
-#include "service/ingest/content_dir.h"
+#include "service/ingest/ring/content_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/content_files.h"
+#include "client/content/content_files.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "service/ingest/convert.h"
+#include "service/ingest/ring/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "service/ingest/ring_file.h"
+#include "service/ingest/ring/ring_file.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ring_image.h"
 #include "tests/support/status_matchers.h"

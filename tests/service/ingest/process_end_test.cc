@@ -1,4 +1,4 @@
-#include "service/ingest/process_end.h"
+#include "service/ingest/ring/process_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

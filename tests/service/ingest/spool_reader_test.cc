@@ -1,4 +1,4 @@
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/ring/spool_reader.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -14,9 +14,9 @@
 
 #include "absl/time/clock.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
-#include "service/peer/peer_credentials.h"
-#include "service/peer/peer_key.h"
-#include "service/peer/peer_listener.h"
+#include "service/peer/tls/peer_credentials.h"
+#include "service/peer/tls/peer_key.h"
+#include "service/peer/tls/peer_listener.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "service/peer/peer_key.h"
+#include "service/peer/tls/peer_key.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

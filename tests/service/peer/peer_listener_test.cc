@@ -1,6 +1,6 @@
 // Who gets through to the service for other daemons, over real sockets.
 
-#include "service/peer/peer_listener.h"
+#include "service/peer/tls/peer_listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "service/peer/probe.h"
+#include "service/peer/tls/probe.h"
 #include "tests/service/peer/peer_fixture.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"

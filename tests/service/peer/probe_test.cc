@@ -1,6 +1,6 @@
 // What `ranklog doctor --peer` finds out about another node.
 
-#include "service/peer/probe.h"
+#include "service/peer/tls/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

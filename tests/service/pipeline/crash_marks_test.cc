@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/base/config.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/store.h"
-#include "service/storage/store_file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

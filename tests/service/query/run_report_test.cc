@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "service/deliver/retry.h"
+#include "service/deliver/http/retry.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::query {

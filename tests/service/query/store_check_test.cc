@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "service/storage/batch_codec.h"
-#include "service/storage/sqlite.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/sqlite.h"
+#include "service/storage/database/store_file.h"
+#include "service/storage/rows/batch_codec.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/file_content.h"
 

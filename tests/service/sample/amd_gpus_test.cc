@@ -1,4 +1,4 @@
-#include "service/sample/amd_gpus.h"
+#include "service/sample/gpu/amd_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/sample/gpu_thread.h"
+#include "service/sample/gpu/gpu_thread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/sample/proc_file.h"
+#include "service/sample/process/proc_file.h"
 #include "tests/service/sample/fake_node.h"
 
 namespace ranklog::sample {

@@ -1,4 +1,4 @@
-#include "service/sample/nvidia_gpus.h"
+#include "service/sample/gpu/nvidia_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/sample/process_reader.h"
+#include "service/sample/process/process_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

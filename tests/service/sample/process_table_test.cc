@@ -1,4 +1,4 @@
-#include "service/sample/process_table.h"
+#include "service/sample/process/process_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

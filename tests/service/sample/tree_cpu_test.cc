@@ -1,4 +1,4 @@
-#include "service/sample/tree_cpu.h"
+#include "service/sample/process/tree_cpu.h"
 
 #include <gtest/gtest.h>
 

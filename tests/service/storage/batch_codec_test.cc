@@ -1,4 +1,4 @@
-#include "service/storage/batch_codec.h"
+#include "service/storage/rows/batch_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <bit>
 #include <limits>
 
-#include "service/storage/crc32c.h"
+#include "service/storage/rows/crc32c.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 

@@ -1,4 +1,4 @@
-#include "service/storage/documents.h"
+#include "service/storage/rows/documents.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "service/storage/batch_codec.h"
+#include "service/storage/rows/batch_codec.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"

@@ -1,4 +1,4 @@
-#include "service/storage/migrations.h"
+#include "service/storage/database/migrations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/recovery/salvage.h"
 #include "service/storage/store.h"
-#include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/file_content.h"

@@ -1,4 +1,4 @@
-#include "service/storage/retention.h"
+#include "service/storage/database/retention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/database/store_file.h"
 #include "service/storage/recovery/salvage.h"
-#include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

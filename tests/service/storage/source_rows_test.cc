@@ -1,13 +1,13 @@
 // Rows of a run that repeat rows of its streams.
 
-#include "service/storage/source_rows.h"
+#include "service/storage/rows/source_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/batch_codec.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/store_file.h"
+#include "service/storage/rows/batch_codec.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

@@ -1,4 +1,4 @@
-#include "service/storage/sqlite.h"
+#include "service/storage/database/sqlite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

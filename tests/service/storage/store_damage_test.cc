@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/damage.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/store_file.h"
+#include "service/storage/rows/damage.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

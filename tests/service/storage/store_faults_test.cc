@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/store_file.h"
+#include "service/storage/database/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/faulty_vfs.h"
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <limits>
 
-#include "service/storage/store_file.h"
+#include "service/storage/database/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

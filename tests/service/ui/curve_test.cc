@@ -1,4 +1,4 @@
-#include "service/ui/curve.h"
+#include "service/ui/curves/curve.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

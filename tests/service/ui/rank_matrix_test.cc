@@ -1,4 +1,4 @@
-#include "service/ui/rank_matrix.h"
+#include "service/ui/curves/rank_matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

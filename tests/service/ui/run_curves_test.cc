@@ -1,4 +1,4 @@
-#include "service/ui/run_curves.h"
+#include "service/ui/curves/run_curves.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

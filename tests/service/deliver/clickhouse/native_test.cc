@@ -1,4 +1,4 @@
-#include "service/deliver/clickhouse/native.h"
+#include "service/deliver/clickhouse/format/native.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/deliver/mlflow/names.h"
+#include "service/deliver/mlflow/format/names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/mlflow/points.h"
+#include "service/deliver/mlflow/format/points.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

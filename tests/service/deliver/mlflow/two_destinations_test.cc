@@ -8,10 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "service/base/clock.h"
-#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/curl_transport.h"
 #include "service/deliver/destination.h"
+#include "service/deliver/http/circuit_breaker.h"
+#include "service/deliver/http/curl_transport.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_transport.h"
 #include "tests/support/fake_wandb.h"

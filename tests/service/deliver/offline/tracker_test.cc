@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/deliver/json_writer.h"
-#include "service/deliver/wandb/file_stream.h"
-#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/wandb/api/file_stream.h"
+#include "service/deliver/wandb/api/graphql.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

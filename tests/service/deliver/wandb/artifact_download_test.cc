@@ -1,6 +1,6 @@
 // Artifacts that the run uses, and downloads.
 
-#include "service/deliver/wandb/artifact_download.h"
+#include "service/deliver/wandb/artifacts/artifact_download.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "service/deliver/wandb/artifact_name.h"
+#include "service/deliver/wandb/artifacts/artifact_name.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/api/base_url.h"
 
 #include <gtest/gtest.h>
 

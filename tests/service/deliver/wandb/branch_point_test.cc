@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/branch_point.h"
+#include "service/deliver/wandb/history/branch_point.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/documents/config_document.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "service/deliver/json_writer.h"
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/json/json_writer.h"
+#include "service/deliver/wandb/api/server_json.h"
 
 namespace ranklog::deliver::wandb {
 namespace {

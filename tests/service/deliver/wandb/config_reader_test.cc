@@ -1,9 +1,9 @@
-#include "service/deliver/wandb/config_reader.h"
+#include "service/deliver/wandb/documents/config_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/deliver/json_writer.h"
+#include "service/deliver/json/json_writer.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 
 namespace ranklog::deliver::wandb {

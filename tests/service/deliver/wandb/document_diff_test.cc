@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/document_diff.h"
+#include "service/deliver/wandb/documents/document_diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/file_stream.h"
+#include "service/deliver/wandb/api/file_stream.h"
 
 #include <gtest/gtest.h>
 

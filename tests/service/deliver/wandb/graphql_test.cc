@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/api/graphql.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

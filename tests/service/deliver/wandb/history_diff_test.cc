@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/history_diff.h"
+#include "service/deliver/wandb/history/history_diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/history/history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,9 +11,9 @@
 
 #include "absl/time/time.h"
 #include "service/base/clock.h"
-#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/curl_transport.h"
+#include "service/deliver/http/circuit_breaker.h"
+#include "service/deliver/http/curl_transport.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_wandb.h"

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/line_steps.h"
+#include "service/deliver/wandb/history/line_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/run_clock.h"
+#include "service/deliver/wandb/history/run_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/sent_config.h"
+#include "service/deliver/wandb/documents/sent_config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/summary_document.h"
+#include "service/deliver/wandb/documents/summary_document.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

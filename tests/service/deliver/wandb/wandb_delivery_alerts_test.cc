@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/api/server_json.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {

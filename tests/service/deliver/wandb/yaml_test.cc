@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/yaml.h"
+#include "service/deliver/wandb/documents/yaml.h"
 
 #include <gtest/gtest.h>
 
