@@ -326,31 +326,31 @@ plant(wandb/wandb_rows.cc ended_before_uploads
   "content_items_.empty()) ||"
   "(@BUG@ || content_items_.empty())) ||")
 # Each part of a file has the first bytes.
-plant(wandb/artifact_upload.cc part_from_the_start
-  "request.file->offset = part * PartBytes(entry);"
-  "request.file->offset = @BUG@ ? 0 : part * PartBytes(entry);")
+plant(artifacts/file_upload.cc part_from_the_start
+  "request.file->offset = part * file.part_bytes;"
+  "request.file->offset = @BUG@ ? 0 : part * file.part_bytes;")
 # The manifest names this artifact for a file that an earlier one has.
-plant(wandb/artifact_upload.cc equal_file_is_not_the_others
+plant(artifacts/artifact_upload.cc equal_file_is_not_the_others
   "entry.birth = TextAt(node, {\"artifact\", \"id\"});"
-  "entry.birth = @BUG@ ? artifact_id_ : TextAt(node, {\"artifact\", \"id\"});")
+  "entry.birth = @BUG@ ? ids_.artifact : TextAt(node, {\"artifact\", \"id\"});")
 # The parts of a file are sent, and not joined.
-plant(wandb/artifact_upload.cc parts_not_joined
-  "state_ = all_parts ? State::kComplete : State::kPutFile;"
-  "if (@BUG@ && all_parts) return FileSent();
-    state_ = all_parts ? State::kComplete : State::kPutFile;")
+plant(artifacts/artifact_upload.cc parts_not_joined
+  "state_ = uploads_.back().HasAllParts() ?"
+  "if (@BUG@ && uploads_.back().HasAllParts()) return FileSent();
+    state_ = uploads_.back().HasAllParts() ?")
 # A part that the store has lost is not sent again.
-plant(wandb/artifact_upload.cc lost_part_not_sent_again
+plant(artifacts/artifact_upload.cc lost_part_not_sent_again
   "before_ = nullptr;  // the server may have lost something"
   "if (!@BUG@) before_ = nullptr;")
 # The manifest is sent, and the artifact not committed.
-plant(wandb/artifact_upload.cc artifact_not_committed
+plant(artifacts/artifact_upload.cc artifact_not_committed
   "state_ = State::kCommit;"
   "state_ = @BUG@ ? State::kDone : State::kCommit;")
 # Each attempt creates another artifact.
-plant(wandb/artifact_upload.cc artifact_has_a_new_id
-  "const std::string id = TextOf(artifact_, \"id\");"
+plant(artifacts/artifact_queries.cc artifact_has_a_new_id
+  "const std::string id = TextOf(artifact, \"id\");"
   "static int made = 0;
-    const std::string id = absl::StrCat(TextOf(artifact_, \"id\"), @BUG@ ? ++made : 0);")
+    const std::string id = absl::StrCat(TextOf(artifact, \"id\"), @BUG@ ? ++made : 0);")
 # Staged files go before the tracker has them.
 plant(storage/store_reader.cc staged_file_removed_early
   "const bool needed = query.Integer(3) == 0;"

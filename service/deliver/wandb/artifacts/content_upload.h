@@ -6,12 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "service/deliver/http/transport.h"
 #include "service/model/item.h"
 
@@ -33,6 +33,8 @@ class ContentUpload {
   // kRead: call Read(). kQuery: post Query(), then call OnAnswer(). kPut: send Put(), then call
   // OnPut(). kDone: the server has it.
   enum class Work { kRead, kQuery, kPut, kDone };
+  // The store of files must move some bytes in this time.
+  static constexpr absl::Duration kIdle = absl::Minutes(1);
 
   virtual ~ContentUpload() = default;
   virtual Work work() const = 0;
@@ -73,10 +75,6 @@ std::unique_ptr<ContentUpload> UploadArtifact(const model::Item& item, ContentUp
 std::unique_ptr<ContentUpload> UseArtifact(const model::Item& item, ContentUpload::Place place);
 // An item of kind kRunFile.
 std::unique_ptr<ContentUpload> UploadRunFile(const model::Item& item, ContentUpload::Place place);
-
-// The digest of a manifest: lower-case hex of the MD5 of its entries' digests (Base64 of the MD5 of
-// each file). `entries`: digests by path. As the official client, wandb 0.31.
-std::string ArtifactDigest(const std::map<std::string, std::string>& entries);
 
 }  // namespace ranklog::deliver::wandb
 

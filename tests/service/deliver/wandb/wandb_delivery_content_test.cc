@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/deliver/wandb/artifacts/content_upload.h"
+#include "service/deliver/wandb/artifacts/artifact_manifest.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 #include "tests/support/temp_dir.h"
 
