@@ -9,7 +9,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/api/base_url.h"
 #include "service/deliver/wandb/api/file_stream.h"
-#include "service/deliver/wandb/api/graphql.h"
+#include "service/deliver/wandb/api/server_info.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/wandb_destination.h"
 

@@ -8,7 +8,7 @@
 #include "service/deliver/http/retry.h"
 #include "service/deliver/masking.h"
 #include "service/deliver/wandb/api/base_url.h"
-#include "service/deliver/wandb/api/graphql.h"
+#include "service/deliver/wandb/api/server_info.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/artifacts/artifact_download.h"
 #include "service/deliver/wandb/cursor.h"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/api/run_read_back.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/history/branch_point.h"
 #include "service/deliver/wandb/history/history_diff.h"

@@ -1,5 +1,3 @@
-#include "service/deliver/wandb/api/graphql.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/wandb/api/alert.h"
+#include "service/deliver/wandb/api/run_read_back.h"
+#include "service/deliver/wandb/api/run_standing.h"
+#include "service/deliver/wandb/api/run_upsert.h"
+#include "service/deliver/wandb/api/server_info.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::deliver::wandb {
