@@ -27,7 +27,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "service/deliver/http/curl_transport.h"
+#include "service/deliver/http/curl_answer.h"
 #include "service/deliver/http/url.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"

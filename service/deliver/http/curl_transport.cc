@@ -1,27 +1,21 @@
 #include "service/deliver/http/curl_transport.h"
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <ctime>
+#include <map>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/clock.h"
 #include "service/base/environment.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
-#include "service/base/unique_fd.h"
 #include "service/deliver/http/certificates.h"
+#include "service/deliver/http/curl_answer.h"
+#include "service/deliver/http/file_body.h"
 #include "service/deliver/http/gzip.h"
+#include "service/deliver/http/proxies.h"
 #include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {
@@ -37,55 +31,6 @@ struct FreeEasy {
 bool StartCurl() {
   static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return started;
-}
-
-// Headers of an answer that are kept. A tracker sends a dozen or two, each of at most the 100 KiB of
-// curl.
-constexpr size_t kMaxHeaders = 64;
-
-// State that the callbacks collect for one answer.
-struct Answer {
-  HttpResponse response;
-  size_t max_body = 0;
-  int retry_after_headers = 0;
-  absl::optional<double> remaining;  // remaining quota, from RateLimit-Remaining
-  absl::optional<double> reset;      // seconds until the quota is renewed, from RateLimit-Reset
-};
-
-absl::optional<double> Number(absl::string_view text) {
-  double number = 0;
-  const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) && number >= 0;
-  return good ? absl::optional<double>(number) : absl::nullopt;
-}
-
-size_t OnBody(char* data, size_t size, size_t count, void* user) {
-  auto& answer = *static_cast<Answer*>(user);
-  std::string& body = answer.response.body;
-  body.append(data, std::min(size * count, answer.max_body - body.size()));
-  return size * count;
-}
-
-size_t OnHeader(char* data, size_t size, size_t count, void* user) {
-  auto& answer = *static_cast<Answer*>(user);
-  const absl::string_view line(data, size * count);
-  if (absl::StartsWith(line, "HTTP/")) {  // a new answer after an informational one
-    answer = {.response = {}, .max_body = answer.max_body, .remaining = {}, .reset = {}};
-    return size * count;
-  }
-  const size_t colon = std::min(line.find(':'), line.size() - 1);
-  const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
-  const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
-  if (name == "retry-after") {
-    answer.response.retry_after = ParseRetryAfter(value, absl::Now());
-    if (++answer.retry_after_headers > 1) answer.response.retry_after = absl::nullopt;
-  } else if (name == "ratelimit-remaining") {
-    answer.remaining = Number(value);
-  } else if (name == "ratelimit-reset") {
-    answer.reset = Number(value);
-  }
-  auto& headers = answer.response.headers;
-  if (headers.size() < kMaxHeaders) headers[name] = std::string(value);
-  return size * count;
 }
 
 absl::Status ErrorOf(CURLcode code, const std::string& message) {
@@ -104,85 +49,14 @@ absl::Status ErrorOf(CURLcode code, const std::string& message) {
   }
 }
 
-// A part of a file, which curl reads while it sends it.
-class FileBody {
- public:
-  absl::Status Open(const FileRange& range) {
-    range_ = range;
-    fd_ = UniqueFd(open(range.path.c_str(), O_RDONLY | O_CLOEXEC));
-    return fd_.valid() ? absl::OkStatus() : absl::DataLossError(strerror(errno));
-  }
-  // What went wrong while it was read.
-  const std::string& error() const { return error_; }
-
-  static size_t Read(char* buffer, size_t size, size_t count, void* user) {
-    auto& body = *static_cast<FileBody*>(user);
-    const size_t wanted = std::min<uint64_t>(size * count, body.range_.bytes - body.at_);
-    if (wanted == 0) return 0;
-    const ssize_t got =
-        pread(body.fd_.get(), buffer, wanted, static_cast<off_t>(body.range_.offset + body.at_));
-    if (got > 0) {
-      body.at_ += static_cast<uint64_t>(got);
-      return static_cast<size_t>(got);
-    }
-    body.error_ = got == 0 ? "the file became shorter" : strerror(errno);
-    return CURL_READFUNC_ABORT;
-  }
-
-  // curl sends the body again if the server had closed a kept connection.
-  static int Seek(void* user, curl_off_t offset, int /*origin: always SEEK_SET*/) {
-    static_cast<FileBody*>(user)->at_ = static_cast<uint64_t>(offset);
-    return CURL_SEEKFUNC_OK;
-  }
-
- private:
-  FileRange range_;
-  UniqueFd fd_;
-  uint64_t at_ = 0;  // in the range
-  std::string error_;
-};
-
 bool HasLineBreak(absl::string_view text) {
   return text.find_first_of(absl::string_view("\r\n\0", 3)) != absl::string_view::npos;
 }
 
-using Variables = std::map<std::string, std::string>;
-
-std::string FirstOf(const Variables& variables, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const auto found = variables.find(name);
-    if (found != variables.end() && !found->second.empty()) return found->second;
-  }
-  return "";
-}
-
-// The same variables that curl reads. HTTP_PROXY does not count, because CGI uses that name for a
-// request header.
-std::string ProxyOf(const std::string& scheme, const Variables& variables) {
-  if (scheme == "http") return FirstOf(variables, {"http_proxy", "all_proxy", "ALL_PROXY"});
-  return FirstOf(variables, {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"});
-}
-
-// The proxies of this process. curl itself would keep the white space around them.
-Variables OwnProxies() {
-  Variables variables;
-  for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
-                           "no_proxy", "NO_PROXY"}) {
-    variables[name] = EnvironmentVariable(name);
-  }
-  return variables;
-}
-
-// A rank sends all variables, a command only those that it sets.
-bool NameProxies(const Variables& variables) {
-  return std::any_of(variables.begin(), variables.end(), [](const auto& variable) {
-    return absl::EndsWithIgnoreCase(variable.first, "_proxy");
-  });
-}
-
-bool AllowsHttp(const Variables& variables) {
-  const std::string value = FirstOf(variables, {"RANKLOG_ALLOW_HTTP"});
-  return value == "1" || absl::EqualsIgnoreCase(value, "true");
+bool AllowsHttp(const std::map<std::string, std::string>& variables) {
+  const auto found = variables.find("RANKLOG_ALLOW_HTTP");
+  return found != variables.end() &&
+         (found->second == "1" || absl::EqualsIgnoreCase(found->second, "true"));
 }
 
 // The addresses at which stores of files take uploads have their signature in the query.
@@ -194,7 +68,7 @@ struct CurlTransport::Handle {
   std::unique_ptr<CURL, FreeEasy> easy;
   std::unique_ptr<curl_slist, FreeList> headers;
   FileBody file;
-  Answer answer;
+  CurlAnswer answer;
   char error[CURL_ERROR_SIZE] = "";
 
   void Append(const std::string& header) {
@@ -310,7 +184,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   if (url->scheme == "https") {
     const std::string& ca_file = options_.ca_file.empty() ? request.ca_file : options_.ca_file;
     const absl::StatusOr<Certificates> trusted =
-        ca_file.empty() ? FindCertificates(request.variables.value_or(Variables()),
+        ca_file.empty() ? FindCertificates(request.variables.value_or(CertificateVariables()),
                                            OwnCertificateVariables(), SystemBundles())
                         : Certificates{ca_file, ""};
     if (!trusted.ok()) {
@@ -328,11 +202,11 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
     }
   }
   // An empty string counts too, and overrides our own variable.
-  const Variables proxies = request.variables.has_value() && NameProxies(*request.variables)
-                                ? *request.variables
-                                : OwnProxies();
+  const ProxyVariables proxies = request.variables.has_value() && NameProxies(*request.variables)
+                                     ? *request.variables
+                                     : OwnProxies();
   curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, proxies).c_str());
-  curl_easy_setopt(easy, CURLOPT_NOPROXY, FirstOf(proxies, {"no_proxy", "NO_PROXY"}).c_str());
+  curl_easy_setopt(easy, CURLOPT_NOPROXY, NoProxyOf(proxies).c_str());
   if (url->loopback()) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   if (!request.basic_user.empty()) {
     curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
@@ -347,12 +221,12 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
 
 void CurlTransport::Listen(size_t max_answer) {
   CURL* const easy = handle_->easy.get();
-  handle_->answer = Answer();
+  handle_->answer = CurlAnswer();
   handle_->answer.max_body = max_answer;
   handle_->error[0] = '\0';
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &CurlAnswer::OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &handle_->answer);
-  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &CurlAnswer::OnHeader);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &handle_->answer);
 }
 
@@ -387,7 +261,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Result(const HttpRequest& request, i
   }
   long status = 0;
   curl_easy_getinfo(handle_->easy.get(), CURLINFO_RESPONSE_CODE, &status);
-  Answer& answer = handle_->answer;
+  CurlAnswer& answer = handle_->answer;
   answer.response.code = static_cast<int>(status);
   if (answer.remaining == 0 && answer.reset.has_value()) {
     answer.response.quota_after = absl::Seconds(*answer.reset);
@@ -455,17 +329,6 @@ class CurlTransport::PiecewiseExchange : public Exchange {
 
 std::unique_ptr<Exchange> CurlTransport::Begin(HttpRequest request) {
   return std::make_unique<PiecewiseExchange>(*this, std::move(request));
-}
-
-absl::optional<absl::Duration> ParseRetryAfter(absl::string_view value, absl::Time now) {
-  double seconds = 0;
-  if (absl::SimpleAtod(value, &seconds)) {
-    if (!std::isfinite(seconds) || seconds < 0) return absl::nullopt;
-    return absl::Seconds(seconds);
-  }
-  const time_t date = curl_getdate(std::string(value).c_str(), nullptr);
-  if (date < 0) return absl::nullopt;
-  return std::max(absl::FromTimeT(date) - now, absl::ZeroDuration());
 }
 
 }  // namespace ranklog::deliver

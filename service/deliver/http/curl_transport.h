@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "service/deliver/http/transport.h"
 
@@ -58,10 +57,6 @@ class CurlTransport : public Transport {
   std::atomic<bool> cancelled_{false};
   std::unique_ptr<Handle> handle_;
 };
-
-// The wait in a Retry-After header: seconds, possibly with a fraction, or an HTTP date relative to
-// `now`. nullopt if it is neither.
-absl::optional<absl::Duration> ParseRetryAfter(absl::string_view value, absl::Time now);
 
 }  // namespace ranklog::deliver
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/unique_fd.h"
+#include "service/deliver/http/curl_answer.h"
 #include "service/deliver/http/gzip.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/status_matchers.h"
