@@ -1,38 +1,26 @@
 #include "service/daemon/config/config.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "ranklog/v1/places.h"
 #include "service/base/empty_flag.h"
 #include "service/base/environment.h"
 #include "service/base/host_port.h"
-#include "service/base/ownership.h"
 #include "service/base/peer_defaults.h"
-#include "service/base/text/byte_size.h"
 #include "service/daemon/config/config_errors.h"
 #include "service/daemon/config/config_sources.h"
+#include "service/daemon/config/config_values.h"
 #include "service/storage/directories/state_dirs.h"
 
 namespace ranklog::daemon {
 namespace {
 
-constexpr char kUnix[] = "unix:";
-constexpr char kForever[] = "forever";      // --keep-for
-constexpr char kNever[] = "never";          // --idle-exit
-constexpr char kNone[] = "none";            // --peer-listen, --peer-key
-constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
-constexpr char kEmptyValue[] = "its value is empty; give one, or leave the setting out";
+constexpr char kForever[] = "forever";  // --keep-for
+constexpr char kNever[] = "never";      // --idle-exit
 
 constexpr char kExamples[] = R"(
 Examples:
@@ -48,128 +36,6 @@ Examples:
 Exit code: 0 after SIGTERM, SIGINT or --idle-exit, and if --background serves; 1 if it cannot run,
 2 for wrong usage.)";
 
-// The values of an option for a duration.
-struct DurationRange {
-  absl::Duration least = absl::ZeroDuration();
-  absl::Duration most = absl::InfiniteDuration();  // exclusive if infinite
-  const char* infinite = nullptr;                  // the word for no limit; null: there is none
-};
-
-CLI::Validator DurationText(DurationRange range) {
-  return CLI::Validator(
-      [range](const std::string& text) -> std::string {
-        absl::Duration parsed;
-        if ((range.infinite != nullptr && text == range.infinite) ||
-            (absl::ParseDuration(text, &parsed) && parsed >= range.least && parsed <= range.most &&
-             parsed < absl::InfiniteDuration())) {
-          return "";
-        }
-        if (range.infinite != nullptr) {
-          return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, or ",
-                              range.infinite);
-        }
-        return absl::StrCat("'", text, "' is not a duration of at least ",
-                            absl::FormatDuration(range.least),
-                            range.most == absl::InfiniteDuration()
-                                ? ", such as 500ms, 30s or 2m"
-                                : absl::StrCat(" and at most ", absl::FormatDuration(range.most)));
-      },
-      "");
-}
-
-CLI::Validator BytesText() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        int64_t bytes = 0;
-        if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
-        return absl::StrCat("'", text, "' is not a size, such as 500MiB or 4GiB, or ", kUnlimited);
-      },
-      "");
-}
-
-CLI::Validator NotEmpty() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string { return text.empty() ? kEmptyValue : ""; }, "");
-}
-
-// The file decides where to listen and what to keep, so no other user may have written it. A pipe
-// of this user, as the shell makes of <(...), is accepted.
-CLI::Validator OwnFile() {
-  return CLI::Validator(
-      [](const std::string& path) -> std::string {
-        struct stat info {};
-        if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
-          return absl::StrCat("cannot read ", path, ": ", strerror(errno));
-        }
-        if (S_ISDIR(info.st_mode)) {
-          return "cannot read " + path + ": it is a directory; pass a configuration file";
-        }
-        if (!IsOursOrRoots(info.st_uid)) {
-          return absl::StrCat(path, " belongs to user ", info.st_uid,
-                              "; use a file of yours or of root");
-        }
-        if ((info.st_mode & 002) == 0) return "";
-        return absl::StrCat(path, " is writable by other users; ",
-                            S_ISREG(info.st_mode) ? "run: chmod o-w " + path
-                                                  : "it is not a regular file; pass one of yours");
-      },
-      "");
-}
-
-// Paths are made absolute because the daemon may change its working directory.
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.string();
-}
-
-CLI::Validator UnixAddress() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (!absl::StartsWith(text, kUnix) || text.size() == sizeof(kUnix) - 1) {
-          return absl::StrCat("'", text, "' is not an address; use unix:PATH");
-        }
-        const std::string path = Absolute(text.substr(sizeof(kUnix) - 1));
-        if (path.size() <= v1::kMaxSocketPath) return "";
-        return absl::StrCat("the path of the socket has ", path.size(),
-                            " bytes, and the kernel accepts at most ", v1::kMaxSocketPath,
-                            "; choose a shorter one: ", path);
-      },
-      "");
-}
-
-CLI::Validator PeerListenAddress() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (text == kNone || ParseHostPort(text, /*default_port=*/0)) return "";
-        return absl::StrCat("'", text,
-                            "' is not an address; use HOST:PORT, such as [::]:", DefaultPeerPort(),
-                            ", or none");
-      },
-      "");
-}
-
-CLI::Validator PeerAddress() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (ParseHostPort(text, DefaultPeerPort())) return "";
-        return absl::StrCat("'", text, "' is not an address; use HOST or HOST:PORT");
-      },
-      "");
-}
-
-// A rank that starts a daemon may have a variable that is right only on another node. That daemon
-// serves without other nodes, and reports why.
-CLI::Validator PresentKeyFile() {
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        if (text == kNone || StartedBy() == kRank || access(text.c_str(), R_OK) == 0) return "";
-        const std::string why = absl::StrCat("cannot read ", text, ": ", strerror(errno));
-        return errno == ENOENT ? absl::StrCat(why, "; run: ranklog peer-key ", text) : why;
-      },
-      "");
-}
-
 // A rank that starts us passes the state directory of its previous daemon, because its rows are
 // there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
@@ -178,34 +44,6 @@ std::vector<std::string> StateDirs() {
   std::error_code error;
   if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
   return dirs;
-}
-
-// Adds an option for a duration. Its default is `*value`.
-CLI::Option* AddDuration(CLI::App& app, const char* flag, absl::Duration* value,
-                         const DurationRange& range, const char* help) {
-  const auto set = [value](const std::string& text) {
-    // The validator accepted the text, so it is a duration or the word for no limit.
-    if (!absl::ParseDuration(text, value)) *value = absl::InfiniteDuration();
-  };
-  std::string otherwise = absl::FormatDuration(*value);
-  if (*value == absl::ZeroDuration()) otherwise = "0s";
-  if (*value == absl::InfiniteDuration()) otherwise = range.infinite;
-  return app.add_option_function<std::string>(flag, set, help)
-      ->type_name("DURATION")
-      ->check(DurationText(range))
-      ->default_str(otherwise);
-}
-
-// Adds an option for a size. Its default is `*bytes`, which is a number of GiB.
-CLI::Option* AddBytes(CLI::App& app, const char* flag, int64_t* bytes, const char* help) {
-  const auto set = [bytes](const std::string& text) {
-    // The validator accepted the text, so it is a size or the word for no limit.
-    if (!ParseBytes(text, bytes)) *bytes = storage::KeepLimits::kUnlimited;
-  };
-  return app.add_option_function<std::string>(flag, set, help)
-      ->type_name("SIZE")
-      ->check(BytesText())
-      ->default_str(absl::StrCat(*bytes >> 30, "GiB"));
 }
 
 // The values of the options that are not in Config as they are given.
