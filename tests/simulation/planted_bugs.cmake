@@ -21,7 +21,7 @@ endfunction()
 file(READ "${FROM}" source)
 
 # A process attaches before the dead process's rows are taken.
-plant(server/attach_session.cc successor_does_not_wait
+plant(server/attach_hello.cc successor_does_not_wait
   "if (context_.registry->Find(key_) || "
   "if (@BUG@ || context_.registry->Find(key_) || ")
 # Writes are answered after they are applied, before the commit, and not applied again if that fails.

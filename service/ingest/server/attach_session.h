@@ -53,7 +53,6 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
       : context_(*context), peer_(std::move(peer)), call_(call) {}
 
   // Each function submits a write for the message just read, or returns why the message is invalid.
-  absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);
   absl::Status HandleBatch(const v1::Batch& batch);
   absl::Status HandleItems(const v1::Items& message);
@@ -61,19 +60,22 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   absl::Status HandleLosses(const v1::Losses& losses);
   absl::Status Handle(const v1::ClientMessage& message);
 
+  // Defined in attach_hello.cc.
+  absl::Status HandleHello(const v1::Hello& hello);
   void SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring);
+  void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                const std::vector<std::string>& destinations, std::vector<std::string> mistakes,
+                const absl::optional<v1::Notice>& nodes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SubscribeToNotices() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Called by the notice board.
+  void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
+
   void Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
               absl::AnyInvocable<void()> then = nullptr, size_t bytes = 0, bool urgent = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Apply(storage::Store& store,
                      absl::AnyInvocable<absl::Status(storage::Store&)>& apply);
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
-                const std::vector<std::string>& destinations, std::vector<std::string> mistakes,
-                const absl::optional<v1::Notice>& nodes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Called by the notice board.
-  void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SubscribeToNotices() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ContinueReading() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ContinueWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
