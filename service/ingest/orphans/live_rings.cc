@@ -1,12 +1,9 @@
 #include "service/ingest/orphans/live_rings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,13 +11,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "ranklog/v1/ranklog.pb.h"
-#include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
+#include "service/ingest/orphans/child_connection.h"
 #include "service/ingest/orphans/drain.h"
+#include "service/ingest/orphans/mark_writer.h"
 #include "service/ingest/orphans/ring_attach.h"
 #include "service/ingest/rank_ring.h"
 #include "service/ingest/ring/convert.h"
@@ -28,39 +25,7 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr size_t kLivePartBytes = 4 << 20;   // per ring and commit; limits the memory
-constexpr uint32_t kMostSecrets = 64 << 10;  // as a Hello
-
-// Writes how far a ring is stored into its header: see v1::StoredMark.
-class MarkWriter {
- public:
-  // The ring's descriptor may be for reading only.
-  explicit MarkWriter(const RingFile& file)
-      : fd_(open(absl::StrCat("/proc/self/fd/", file.fd()).c_str(), O_RDWR | O_CLOEXEC)) {
-    const bool read = pread(fd_.get(), &current_, sizeof current_,
-                            offsetof(v1::SpoolHeader, stored)) == sizeof current_;
-    current_ = read ? current_ & 1 : 0;
-  }
-
-  bool valid() const { return fd_.valid(); }
-
-  bool Write(uint64_t end, uint64_t rows, uint64_t items) {
-    const uint64_t mark[] = {end, rows, items};
-    static_assert(sizeof mark == sizeof(v1::StoredMark));
-    current_ ^= 1;
-    return WriteAt(offsetof(v1::SpoolHeader, stored_marks) + current_ * sizeof mark, mark,
-                   sizeof mark) &&
-           WriteAt(offsetof(v1::SpoolHeader, stored), &current_, sizeof current_);
-  }
-
- private:
-  bool WriteAt(size_t offset, const void* bytes, size_t size) {
-    return pwrite(fd_.get(), bytes, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
-  }
-
-  UniqueFd fd_;
-  uint32_t current_ = 0;
-};
+constexpr size_t kLivePartBytes = 4 << 20;  // per ring and commit; limits the memory
 
 }  // namespace
 
@@ -73,37 +38,9 @@ struct LiveRings::LiveRing {
         reader(std::move(first)),
         marks(*file) {}
 
-  // The secrets that came with the descriptor, all in one message.
-  std::map<std::string, std::string> TakeCredentials() const {
-    uint32_t size = 0;
-    if (!connection.valid() ||
-        recv(connection.get(), &size, sizeof size, MSG_DONTWAIT) != sizeof size ||
-        size > kMostSecrets) {
-      return {};
-    }
-    std::string bytes(size, 0);
-    v1::Hello secrets;
-    if (recv(connection.get(), bytes.data(), size, MSG_DONTWAIT) != static_cast<ssize_t>(size) ||
-        !secrets.ParseFromString(bytes)) {
-      return {};
-    }
-    return {secrets.credentials().begin(), secrets.credentials().end()};
-  }
-
-  // Notes whether the process asks to read at once. Closes a connection that has ended, or on which
-  // more comes than a process asks.
-  void Listen() {
-    char bytes[1024];
-    if (!connection.valid()) return;
-    const ssize_t size = recv(connection.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    asked |= size > 0;
-    const bool waits = size < 0 && (errno == EAGAIN || errno == EINTR);
-    if (!waits && (size <= 0 || size == sizeof bytes)) UniqueFd closed(std::move(connection));
-  }
-
   const std::shared_ptr<const RingFile> file;
   const std::shared_ptr<const Peer> peer;  // shared with the registry; may be null
-  UniqueFd connection;
+  ChildConnection connection;
   SpoolReader reader;
   MarkWriter marks;
   model::Session session;
@@ -221,9 +158,9 @@ void LiveRings::TakeOffers() {
     if (ring->connection.valid() && epoll_.valid()) {
       epoll_event event{};
       event.events = EPOLLIN;
-      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->connection.get(), &event);
+      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->connection.fd(), &event);
     }
-    ring->credentials = ring->TakeCredentials();
+    ring->credentials = ring->connection.TakeCredentials();
     const auto [known, is_new] = rings_.try_emplace(ring->reader.incarnation(), ring);
     if (!is_new && ring->connection.valid())
       known->second->connection = std::move(ring->connection);
@@ -243,7 +180,7 @@ void LiveRings::Read() {
 }
 
 bool LiveRings::Prepare(const Pointer& ring) {
-  ring->Listen();
+  ring->asked |= ring->connection.TakeRequest();
   {
     absl::MutexLock lock(&mutex_);
     ring->in_part = ring->in_store;
