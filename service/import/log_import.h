@@ -93,7 +93,7 @@ class LogImport {
 
   model::Session SessionOf() const;
   model::RunAssignment AssignmentOf() const;
-  // The rows come behind those of the earlier parts.
+  // The rows come behind those of the earlier parts. Defined in log_order.cc, as CheckOrder().
   absl::Status FollowEarlierParts(storage::StoreReader& reader, int64_t last_step);
   // False: it is damaged.
   bool TakeValues(const ValueRecord& record, bool stored);
