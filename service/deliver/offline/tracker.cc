@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/offline/answers.h"
 #include "service/deliver/offline/console_text.h"
 #include "service/deliver/offline/description.h"
 #include "service/deliver/offline/records.h"
@@ -25,60 +26,10 @@ using wandb_internal::FilesItem;
 using wandb_internal::OutputRawRecord;
 using wandb_internal::Record;
 
-constexpr absl::string_view kMadeBySync[] = {"wandb-metadata.json", "wandb-summary.json",
-                                             "config.yaml", "output.log"};
 constexpr char kOldestServer[] = "0.70.0";  // as the official client's logs
-
-nlohmann::json Data(const char* field, nlohmann::json value) {
-  return {{"data", {{field, std::move(value)}}}};
-}
 
 std::string TextOr(std::string text, const char* otherwise) {
   return text.empty() ? otherwise : text;
-}
-
-// Only this process writes the directory, so nothing of the run is there that the delivery does not
-// know.
-nlohmann::json Standing(const nlohmann::json& variables) {
-  return Data("model", {{"name", At(variables, {"project"})},
-                        {"entity", {{"name", At(variables, {"entity"})}}},
-                        {"bucket",
-                         {{"id", "offline"},
-                          {"name", At(variables, {"name"})},
-                          {"historyLineCount", 0},
-                          {"eventsLineCount", 0},
-                          {"logLineCount", 0}}}});
-}
-
-nlohmann::json RunFileUrls(const nlohmann::json& variables) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const nlohmann::json& given : At(variables, {"files"})) {
-    const std::string name = given.get<std::string>();
-    const bool made = std::find(std::begin(kMadeBySync), std::end(kMadeBySync),
-                                absl::string_view(name)) != std::end(kMadeBySync);
-    nlohmann::json file = {{"name", name}};
-    if (IsBelow(name)) file["uploadUrl"] = absl::StrCat(made ? kUnusedUrl : kRunFileUrl, name);
-    files.push_back(std::move(file));
-  }
-  return Data("createRunFiles", {{"files", std::move(files)}});
-}
-
-nlohmann::json ArtifactFileUrls(const nlohmann::json& input) {
-  nlohmann::json edges = nlohmann::json::array();
-  for (const nlohmann::json& file : At(input, {"artifactFiles"})) {
-    const std::string id = TextAt(file, {"artifactID"});
-    edges.push_back(
-        {{"node",
-          {{"uploadUrl", absl::StrCat(kArtifactUrl, id, "/", FileNameOf(TextAt(file, {"name"})))},
-           {"artifact", {{"id", id}}}}}});
-  }
-  return Data("createArtifactFiles", {{"files", {{"edges", std::move(edges)}}}});
-}
-
-// A manifest has the id of its artifact.
-nlohmann::json ManifestUrl(const char* member, const std::string& id) {
-  return Data(member, {{"artifactManifest",
-                        {{"id", id}, {"file", {{"uploadUrl", absl::StrCat(kArtifactUrl, id)}}}}}});
 }
 
 }  // namespace

@@ -98,11 +98,6 @@ class Tracker : public Transport {
   std::map<std::string, PendingArtifact> artifacts_;
 };
 
-// The addresses that the tracker gives for uploads begin with one of these.
-inline constexpr char kRunFileUrl[] = "file:";
-inline constexpr char kUnusedUrl[] = "unused:";  // of files that `wandb sync` makes itself
-inline constexpr char kArtifactUrl[] = "artifact:";
-
 }  // namespace ranklog::deliver::offline
 
 #endif  // SERVICE_DELIVER_OFFLINE_TRACKER_H_

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/offline/answers.h"
 #include "service/deliver/offline/records.h"
 #include "service/deliver/offline/run_directory.h"
 #include "service/deliver/offline/tracker.h"
@@ -25,11 +26,10 @@ absl::StatusOr<Tracker::Json> Tracker::OnCreateArtifact(const Json& input) {
                       .directory = absl::StrCat(directory_, "/artifacts/", id),
                       .incremental = false};
   }
-  return Json{
-      {"data",
-       {{"createArtifact",
-         {{"artifact",
-           {{"id", is_there ? client_id : id}, {"state", is_there ? "COMMITTED" : "PENDING"}}}}}}}};
+  return Data(
+      "createArtifact",
+      {{"artifact",
+        {{"id", is_there ? client_id : id}, {"state", is_there ? "COMMITTED" : "PENDING"}}}});
 }
 
 absl::Status Tracker::OnPutOfArtifact(absl::string_view url, const HttpRequest& request) {
@@ -54,7 +54,7 @@ absl::StatusOr<Tracker::Json> Tracker::OnCommitArtifact(const std::string& id) {
   record.mutable_artifact()->set_incremental_beta1(artifact.incremental);
   RETURN_IF_ERROR(Add(std::move(record)));
   artifacts_.erase(found);
-  return Json{{"data", {{"commitArtifact", {{"artifact", {{"id", id}}}}}}}};
+  return Data("commitArtifact", {{"artifact", {{"id", id}}}});
 }
 
 }  // namespace ranklog::deliver::offline
