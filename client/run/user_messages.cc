@@ -172,7 +172,7 @@ bool UserMessages::PrintDue(Time now, const Facts& facts) {
   if (start != troubles_.end()) PrintTrouble(now, &start->second);
   PrintStart(now, ends, facts.other_state_dir);
   CheckProcess(now, facts);
-  PrintTroubles(now);
+  for (auto& [key, trouble] : troubles_) PrintTrouble(now, &trouble);
   if (facts.awaits_delivery) PrintDelivery(now);
   if (!ends) return false;
   PrintEnd(facts);
@@ -230,10 +230,6 @@ void UserMessages::CheckProcess(Time now, const Facts& facts) {
     refused_updates_ = facts.stats.updates_refused;
     Set("refused updates", Severity::kWarning, RefusedUpdates(facts, " so far"), "");
   }
-}
-
-void UserMessages::PrintTroubles(Time now) {
-  for (auto& [key, trouble] : troubles_) PrintTrouble(now, &trouble);
 }
 
 void UserMessages::PrintTrouble(Time now, Trouble* trouble) const {

@@ -94,7 +94,6 @@ class UserMessages {
   void Set(const std::string& key, Severity severity, std::string text, std::string over);
   void Clear(const std::string& key);
   void CheckProcess(Time now, const Facts& facts);
-  void PrintTroubles(Time now);
   void PrintTrouble(Time now, Trouble* trouble) const;
   void PrintStart(Time now, bool ended, const std::string& other_state_dir);
   void PrintDelivery(Time now);
