@@ -27,8 +27,6 @@ constexpr milliseconds kUrgentPause{20};
 constexpr milliseconds kAttachPause{100};
 // The longest interval between two calls of a run's PrintMessages().
 constexpr std::chrono::seconds kPrintMessagesInterval{1};
-// At its shutdown, gRPC can wait forever for a thread that it could not start.
-constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
 // If the clock is set, rows of the last second before that get times of the new clock.
 constexpr std::chrono::seconds kCalibrationInterval{1};
@@ -43,13 +41,6 @@ void StopAtExit(int status, void* /*unused*/) {
   } catch (...) {  // no memory: the rings have the state of the runs
   }
   Sender::Get()->Stop(status & 0xff);
-}
-
-// Finish() takes precedence, and an exception that ended the run takes precedence over exit(0).
-void NoteExitIn(v1::SpoolHeader* header, int exit_code) {
-  uint32_t finished = v1::kNotFinished;
-  header->finished.compare_exchange_strong(finished, v1::kFinishedByDestructor);
-  if (finished != v1::kFinishedByCall && exit_code != 0) header->exit_code.store(exit_code);
 }
 
 }  // namespace
@@ -105,26 +96,6 @@ void Sender::RunTasks() {
     tasks.swap(tasks_);
   }
   for (const auto& task : tasks) task();
-}
-
-void Sender::AddToFinish(const std::shared_ptr<StreamedRun>& run) {
-  MutexLock lock(StateMutex());
-  std::erase_if(to_finish_, [](const auto& other) { return other.expired(); });
-  to_finish_.push_back(run);
-}
-
-void Sender::FinishRuns(int exit_code) {
-  std::vector<std::shared_ptr<StreamedRun>> runs;
-  {
-    MutexLock lock(StateMutex());
-    exiting_ = true;
-    // The thread cannot wait for itself, for example if the program's on_message calls exit().
-    if (thread_.get_id() == std::this_thread::get_id()) return;
-    for (const auto& entry : to_finish_) {
-      if (auto run = entry.lock()) runs.push_back(std::move(run));
-    }
-  }
-  for (const auto& run : runs) run->FinishAtExit(exit_code);
 }
 
 // Called without a lock, because a message may go to a function of the program.
@@ -192,44 +163,6 @@ void Sender::Nudge() {
     nudged_ = true;
   }
   wake_.NotifyAll();
-}
-
-void Sender::Stop(int exit_code) {
-  std::thread thread;
-  bool started;
-  {
-    MutexLock lock(StateMutex());
-    exiting_ = true;
-    started = started_;
-    exit_code_ = exit_code;
-    ended_ = true;
-    thread = std::move(thread_);
-  }
-  wake_.NotifyAll();
-  done_.NotifyAll();
-  const Time deadline = Clock::now() + kStopPatience;
-  while (thread.joinable()) {
-    const uint32_t seen = done_.Count();
-    if (stopped_) {
-      thread.join();
-    } else if (Clock::now() >= deadline) {
-      return thread.detach();
-    } else {
-      done_.WaitUntil(seen, deadline);
-    }
-  }
-  if (started) return;  // the thread has written it
-  MutexLock lock(&tick_mutex_);
-  NoteExit();
-}
-
-void Sender::NoteExit() {
-  std::vector<v1::SpoolHeader*> headers;
-  forked_rings_.AddHeaders(&headers);
-  for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
-  MutexLock lock(StateMutex());
-  for (const NewRing& added : new_rings_) headers.push_back(added.ring->spool->header());
-  for (v1::SpoolHeader* const header : headers) NoteExitIn(header, exit_code_);
 }
 
 bool Sender::WaitForTick(Time next, bool* urgent) {
