@@ -18,6 +18,7 @@
 #include "client/base/uncancelled.h"
 #include "client/content/code_files.h"
 #include "client/ring/handles.h"
+#include "client/run/log_row.h"
 #include "client/run/run_state.h"
 #include "client/settings/c_settings.h"
 #include "client/settings/environment.h"

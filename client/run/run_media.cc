@@ -13,6 +13,8 @@
 #include "client/base/text/keys.h"
 #include "client/content/media.h"
 #include "client/content/staged_files.h"
+#include "client/ring/writer_call.h"
+#include "client/run/log_row.h"
 #include "client/run/run_state.h"
 
 namespace ranklog::internal {

@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,7 +50,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   void Hold() { held_ = shared_from_this(); }
   std::shared_ptr<RunState> Release() { return std::exchange(held_, nullptr); }
 
-  // Logs one row by `write(writer, step)`. If `step` is null, the row takes the open step.
+  // Logs one row by `write(writer, step)`; defined in log_row.h. If `step` is null, the row takes the open step.
   template <typename WriteFn>
   bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
 
@@ -334,79 +333,6 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // Finish() came from the destructor
 };
-
-// A call of a thread that writes to its ring. RunState::Close() waits until the call ends.
-class WriterCall {
- public:
-  // True if the thread is already in such a call, which a signal handler interrupted. A second call
-  // would write into a half-written record.
-  static bool IsInterrupted(const RingWriter& writer) {
-    return writer.busy.load(std::memory_order_relaxed);
-  }
-
-  // Requires that no other call of the thread is in progress.
-  explicit WriterCall(RingWriter* writer) : writer_(writer) {
-    writer_->busy.store(true, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // see RunState::Close()
-  }
-  ~WriterCall() { writer_->busy.store(false, std::memory_order_release); }
-  WriterCall(const WriterCall&) = delete;
-  WriterCall& operator=(const WriterCall&) = delete;
-
- private:
-  RingWriter* const writer_;
-};
-
-template <typename WriteFn>
-bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
-  try {
-    RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
-    if (writer == nullptr) return RefusedWithoutRing();
-    if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {
-      return Refused(writer, WriteResult::kInterrupting);
-    }
-    const WriterCall call(writer);
-    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      if (closed_.load(std::memory_order_relaxed)) {
-        return Refused(writer, WriteResult::kAfterFinish);
-      }
-      WriteFacts(writer);
-    }
-    if (step != nullptr && *step > kMaxStep) {
-      return Refused(writer, WriteResult::kInvalid, "a step is above 2^53");
-    }
-    WriteResult outcome;
-    try {
-      outcome = write(*writer, StepOf(*writer, step));
-    } catch (const std::bad_alloc&) {
-      outcome = WriteResult::kRingFull;
-    }
-    if (outcome == WriteResult::kTaken) [[likely]] {
-      return true;
-    }
-    return NotTakenWhole(writer, outcome, step, write);
-  } catch (...) {  // no memory even for the slow path
-    // Not a function call: that would make the whole function a nanosecond slower.
-    lost_without_ring_[LossReasonIndex(WriteResult::kRingFull)].fetch_add(
-        1, std::memory_order_relaxed);
-    return false;
-  }
-}
-
-template <typename WriteFn>
-bool RunState::NotTakenWhole(RingWriter* writer, WriteResult outcome, const int64_t* step,
-                             WriteFn& write) {
-  if (outcome == WriteResult::kTooLarge && TakeLargerRing(*writer)) return LogRow(step, write);
-  if (outcome == WriteResult::kStepBehind && TakeRingFrom(*step, *writer)) {
-    return LogRow(step, write);
-  }
-  if (outcome == WriteResult::kTooLarge) {
-    const RingWriter::LeavingOutLarge leaving_out(writer);
-    outcome = write(*writer, StepOf(*writer, step));
-  }
-  if (outcome == WriteResult::kTakenInPart) return TakenInPart(*writer);
-  return Refused(writer, outcome, writer->reason());
-}
 
 }  // namespace ranklog::internal
 

@@ -30,28 +30,28 @@ function(copy from to)
   plant(stream/stream_protocol.cc head_before_closing
     "if (reader_.position() != ring_->head() || "
     "if ((!@BUG@ && reader_.position() != ring_->head()) || ")
-  plant(run/run_state.cc update_is_not_busy
+  plant(run/run_items.cc update_is_not_busy
     "  const WriterCall call(writer);\n"
     "  std::optional<WriterCall> call; if (!@BUG@) call.emplace(writer);\n")
-  plant(run/run_state.cc late_ring_is_used
+  plant(run/run_rings.cc late_ring_is_used
     "if (closed_.load()) {  // Finish()"
     "if (closed_.load() && !@BUG@) {  // Finish()")
   plant(run/run_finish.cc busy_is_not_awaited
     "while (ring->writer.busy.load(std::memory_order_acquire)) {"
     "while (!@BUG@ && ring->writer.busy.load(std::memory_order_acquire)) {")
-  plant(run/run_state.cc handler_waits_for_its_thread
+  plant(run/run_rings.cc handler_waits_for_its_thread
     "if (!usable_ || WriterSearch::InProgress()) return nullptr;"
     "if (!usable_ || (WriterSearch::InProgress() && !@BUG@)) return nullptr;")
-  plant(run/run_state.cc token_before_writer
+  plant(run/run_rings.cc token_before_writer
     "thread_cache.token = 0;\n"
     "thread_cache.token = @BUG@ ? token_ : 0;\n")
-  plant(run/run_state.h closed_before_busy
+  plant(run/log_row.h closed_before_busy
     "    const WriterCall call(writer);\n"
     "    if (@BUG@ && closed_.load()) return Refused(writer, WriteResult::kAfterFinish); const WriterCall call(writer);\n")
-  plant(run/run_state.h closed_before_busy
+  plant(run/log_row.h closed_before_busy
     "    if (attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {"
     "    if (!@BUG@ && attention_.load(std::memory_order_relaxed) != 0) [[unlikely]] {")
-  plant(run/run_state.h handler_is_let_in
+  plant(run/log_row.h handler_is_let_in
     "if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {"
     "if (!@BUG@ && WriterCall::IsInterrupted(*writer)) [[unlikely]] {")
   plant(ring/ring_writer.cc head_before_record

@@ -52,6 +52,7 @@
 #include "client/launch/launch.h"
 #include "client/launch/resolve.h"
 #include "client/run/fork.h"
+#include "client/run/log_row.h"
 #include "client/run/run_state.h"
 #include "client/run/thread_rings.cc"  // the copy; this file exchanges its thread_local variables
 #include "client/settings/environment.h"

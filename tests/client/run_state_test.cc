@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "client/run/log_row.h"
 #include "tests/client/ring_file.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
