@@ -1,8 +1,5 @@
-// The functions of ranklog/c.h on runs. Those on settings are in settings/c_settings.cc.
-//
-// A ranklog_run is a RunState, a ranklog_key a std::string, a ranklog_row a RowShape, and a
-// ranklog_upload a std::shared_ptr<Upload>: each function casts, stops exceptions, and calls the
-// function that does the work.
+// The functions of ranklog/c.h on runs and rows. Those on settings are in settings/c_settings.cc, those
+// on items and uploads in c_items.cc and c_uploads.cc.
 
 #include <algorithm>
 #include <chrono>
@@ -10,36 +7,33 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "client/base/hash/sha1.h"
+#include "client/base/text/fields.h"
 #include "client/base/text/keys.h"
 #include "client/base/uncancelled.h"
-#include "client/content/code_files.h"
+#include "client/c_handles.h"
 #include "client/ring/handles.h"
 #include "client/run/log_row.h"
 #include "client/run/run_state.h"
 #include "client/settings/c_settings.h"
 #include "client/settings/environment.h"
-#include "client/values.h"
 #include "ranklog/c.h"
 
 namespace {
 
 using ranklog::FlushResult;
-using ranklog::MetricOptions;
 using ranklog::Stats;
+using ranklog::internal::CopyText;
 using ranklog::internal::KeyError;
 using ranklog::internal::RingWriter;
 using ranklog::internal::RowShape;
 using ranklog::internal::RowStep;
 using ranklog::internal::RunState;
+using ranklog::internal::StateOf;
 using ranklog::internal::Uncancelled;
-using ranklog::internal::Upload;
-
-RunState* StateOf(ranklog_run* run) { return reinterpret_cast<RunState*>(run); }
-const RunState* StateOf(const ranklog_run* run) { return reinterpret_cast<const RunState*>(run); }
+using ranklog::internal::View;
 
 RunState::Stops StopsOf(ranklog_stop_wait stops, void* user) {
   if (stops == nullptr) return nullptr;
@@ -62,53 +56,6 @@ bool LogRow(ranklog_run* run, const void* list, size_t count, const int64_t& ste
   return StateOf(run)->LogRow(Given(step), write);
 }
 
-// Fills an item with `convert`, and writes it.
-template <typename Convert>
-bool AddItem(RunState* state, Convert convert) {
-  if (state == nullptr) return false;
-  const Uncancelled uncancelled;
-  try {
-    ranklog::v1::Item item;
-    const absl::Status status = convert(&item);
-    return status.ok() ? state->AddItem(item) : state->RefuseItem(std::string(status.message()));
-  } catch (...) {
-    return state->RefuseItem("no memory");
-  }
-}
-
-template <typename Convert>
-bool AddFields(RunState* state, const ranklog_field* fields, size_t count, Convert convert) {
-  if (state != nullptr && fields == nullptr && count > 0) return state->RefuseItem("no memory");
-  return AddItem(state, [&](ranklog::v1::Item* item) {
-    return ranklog::internal::ToProto({fields, count}, convert(item));
-  });
-}
-
-std::string_view View(const char* text, size_t bytes) {
-  return text == nullptr ? std::string_view() : std::string_view(text, bytes);
-}
-
-MetricOptions OptionsOf(const ranklog_metric_options* given) {
-  ranklog_metric_options from = RANKLOG_METRIC_OPTIONS_INIT;
-  if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
-  MetricOptions options;
-  options.step_metric = View(from.step_metric, from.step_metric_bytes);
-  options.step_sync = from.step_sync;
-  options.hidden = from.hidden;
-  for (size_t i = 0; from.summary != nullptr && i < from.summary_count; ++i) {
-    options.summary.emplace_back(from.summary[i] == nullptr ? "" : from.summary[i]);
-  }
-  if (from.goal != nullptr) options.goal = from.goal;
-  return options;
-}
-
-// Those of an older header lack the last members.
-ranklog_alert_options OptionsOf(const ranklog_alert_options* given) {
-  ranklog_alert_options options = RANKLOG_ALERT_OPTIONS_INIT;
-  if (given != nullptr) std::memcpy(&options, given, std::min(given->size, sizeof options));
-  return options;
-}
-
 Stats StatsOf(const ranklog_run* run) {
   const Uncancelled uncancelled;
   try {
@@ -126,44 +73,6 @@ std::string TextOf(const ranklog_run* run, const Read& read) noexcept {
   } catch (...) {  // no memory
     return std::string();
   }
-}
-
-const Upload& UploadOf(const ranklog_upload* upload) {
-  return **reinterpret_cast<const std::shared_ptr<Upload>*>(upload);
-}
-
-// Null without memory.
-template <typename Make>
-ranklog_upload* NewUpload(ranklog_run* run, const Make& make) {
-  if (run == nullptr) return nullptr;
-  const Uncancelled uncancelled;
-  try {
-    return reinterpret_cast<ranklog_upload*>(new std::shared_ptr<Upload>(make(StateOf(run))));
-  } catch (...) {
-    StateOf(run)->RefuseItem("no memory");
-    return nullptr;
-  }
-}
-
-std::shared_ptr<Upload> LogArtifact(RunState* state, const ranklog_artifact& artifact,
-                                    ranklog::internal::FindFiles find) {
-  ranklog::v1::Item item;
-  const absl::Status status = ranklog::internal::ToProto(artifact, item.mutable_artifact());
-  if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
-  std::vector<std::string> paths;
-  for (size_t i = 0; i < artifact.path_count; ++i) {
-    paths.emplace_back(artifact.paths[i] == nullptr ? "" : artifact.paths[i]);
-  }
-  return state->StageArtifact(std::move(item), std::move(paths), std::move(find));
-}
-
-size_t Write(std::string_view text, char* buffer, size_t size) {
-  if (buffer != nullptr && size > 0) {
-    const size_t bytes = std::min(text.size(), size - 1);
-    std::memcpy(buffer, text.data(), bytes);
-    buffer[bytes] = '\0';
-  }
-  return text.size();
 }
 
 }  // namespace
@@ -283,155 +192,6 @@ bool ranklog_log_row(ranklog_run* run, const ranklog_row* row, const double* val
   });
 }
 
-bool ranklog_config(ranklog_run* run, const ranklog_field* fields, size_t count) noexcept {
-  return AddFields(StateOf(run), fields, count,
-                   [](ranklog::v1::Item* item) { return item->mutable_config(); });
-}
-
-bool ranklog_summary(ranklog_run* run, const ranklog_field* fields, size_t count) noexcept {
-  return AddFields(StateOf(run), fields, count,
-                   [](ranklog::v1::Item* item) { return item->mutable_summary(); });
-}
-
-bool ranklog_mark_preempting(ranklog_run* run) noexcept {
-  return AddItem(StateOf(run), [](ranklog::v1::Item* item) {
-    item->set_preempting(true);
-    return absl::OkStatus();
-  });
-}
-
-bool ranklog_capture_console(ranklog_run* run) noexcept {
-  if (run == nullptr) return false;
-  const Uncancelled uncancelled;
-  try {
-    return StateOf(run)->CaptureConsole();
-  } catch (...) {
-    return StateOf(run)->RefuseItem("no memory");
-  }
-}
-
-bool ranklog_log_console(ranklog_run* run, const ranklog_console_line* lines,
-                         size_t count) noexcept {
-  if (run != nullptr && lines == nullptr && count > 0) {
-    return StateOf(run)->RefuseItem("no memory");
-  }
-  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
-    for (size_t i = 0; i < count; ++i) {
-      ranklog::v1::ConsoleLine* const line = item->mutable_console()->add_line();
-      line->set_number(lines[i].number);
-      line->set_time_us(lines[i].time_us);
-      line->set_error(lines[i].error);
-      line->set_text(std::string(View(lines[i].text, lines[i].text_bytes)));
-    }
-    return absl::OkStatus();
-  });
-}
-
-bool ranklog_alert(ranklog_run* run, const ranklog_alert_options* options) noexcept {
-  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
-    return ranklog::internal::ToProto(OptionsOf(options), item->mutable_alert());
-  });
-}
-
-bool ranklog_define_metric(ranklog_run* run, const char* name, size_t name_bytes,
-                           const ranklog_metric_options* options) noexcept {
-  return AddItem(StateOf(run), [&](ranklog::v1::Item* item) {
-    return ranklog::internal::ToProto(View(name, name_bytes), OptionsOf(options),
-                                      item->mutable_metric());
-  });
-}
-
-ranklog_upload* ranklog_log_artifact(ranklog_run* run, const ranklog_artifact* artifact) noexcept {
-  return NewUpload(run, [&](RunState* state) {
-    ranklog_artifact given = RANKLOG_ARTIFACT_INIT;
-    if (artifact != nullptr) std::memcpy(&given, artifact, std::min(artifact->size, sizeof given));
-    return LogArtifact(state, given, ranklog::internal::FilesIn);
-  });
-}
-
-ranklog_upload* ranklog_log_code(ranklog_run* run, const char* root, const char* name,
-                                 const char* const* suffixes, size_t suffix_count) noexcept {
-  return NewUpload(run, [&](RunState* state) {
-    const std::string usual_name =
-        ranklog::internal::CodeArtifactName(state->settings().project, state->settings().program);
-    const char* const path = root == nullptr ? "." : root;
-    ranklog_artifact code = RANKLOG_ARTIFACT_INIT;
-    code.name = name == nullptr ? usual_name.c_str() : name;
-    code.type = "code";
-    code.paths = &path;
-    code.path_count = 1;
-    std::vector<std::string> ends;
-    for (size_t i = 0; suffixes != nullptr && i < suffix_count; ++i) {
-      if (suffixes[i] != nullptr) ends.emplace_back(suffixes[i]);
-    }
-    return LogArtifact(state, code, [ends = std::move(ends)](const std::string& directory) {
-      return ranklog::internal::CodeIn(directory, ends);
-    });
-  });
-}
-
-ranklog_upload* ranklog_save(ranklog_run* run, const char* path, const char* name) noexcept {
-  return ranklog_save_by_policy(run, path, name, RANKLOG_SAVE_NOW);
-}
-
-ranklog_upload* ranklog_save_by_policy(ranklog_run* run, const char* path, const char* name,
-                                       int policy) noexcept {
-  return NewUpload(run, [&](RunState* state) {
-    const std::string from = path == nullptr ? "" : path;
-    const std::string to = name == nullptr ? from.substr(from.rfind('/') + 1) : name;
-    if (const std::string error = ranklog::internal::FileNameError(to); !error.empty()) {
-      return state->RefuseUpload(error);
-    }
-    switch (policy) {
-      case RANKLOG_SAVE_NOW:
-        return state->StageRunFile(from, to);
-      case RANKLOG_SAVE_END:
-      case RANKLOG_SAVE_LIVE:
-        return state->KeepSaving(from, to, /*live=*/policy == RANKLOG_SAVE_LIVE);
-      default:
-        return state->RefuseUpload("unknown save policy; use RANKLOG_SAVE_NOW, _END or _LIVE");
-    }
-  });
-}
-
-ranklog_upload* ranklog_use_artifact(ranklog_run* run, const char* name) noexcept {
-  return NewUpload(run, [&](RunState* state) {
-    ranklog::v1::Item item;
-    const absl::Status status =
-        ranklog::internal::UseToProto(name == nullptr ? "" : name, item.mutable_artifact());
-    if (!status.ok()) return state->RefuseUpload(std::string(status.message()));
-    return state->StageUse(std::move(item));
-  });
-}
-
-int ranklog_upload_state(const ranklog_upload* upload) noexcept {
-  return upload == nullptr ? RANKLOG_REFUSED : static_cast<int>(UploadOf(upload).state());
-}
-
-int ranklog_upload_wait(const ranklog_upload* upload, int64_t timeout_ms) noexcept {
-  if (upload == nullptr) return RANKLOG_REFUSED;
-  const Uncancelled uncancelled;
-  constexpr int64_t kLongest = int64_t{365} * 24 * 3600 * 1000;
-  const std::chrono::milliseconds timeout(std::clamp<int64_t>(timeout_ms, 0, kLongest));
-  return static_cast<int>(UploadOf(upload).Wait(std::chrono::steady_clock::now() + timeout));
-}
-
-size_t ranklog_upload_error(const ranklog_upload* upload, char* buffer, size_t size) noexcept {
-  try {
-    return Write(upload == nullptr ? "no memory" : UploadOf(upload).error(), buffer, size);
-  } catch (...) {
-    return Write("no memory", buffer, size);
-  }
-}
-
-void ranklog_upload_free(ranklog_upload* upload) noexcept {
-  delete reinterpret_cast<std::shared_ptr<Upload>*>(upload);
-}
-
-static_assert(static_cast<int>(Upload::kStaging) == RANKLOG_STAGING);
-static_assert(static_cast<int>(Upload::kStaged) == RANKLOG_STAGED);
-static_assert(static_cast<int>(Upload::kRefused) == RANKLOG_REFUSED);
-
 int ranklog_flush(ranklog_run* run, int64_t timeout_ms) noexcept {
   return ranklog_flush_until(run, timeout_ms, nullptr, nullptr);
 }
@@ -491,15 +251,15 @@ void ranklog_get_stats(const ranklog_run* run, ranklog_stats* stats) noexcept {
 }
 
 size_t ranklog_last_error(const ranklog_run* run, char* buffer, size_t size) noexcept {
-  return Write(StatsOf(run).last_error, buffer, size);
+  return CopyText(StatsOf(run).last_error, buffer, size);
 }
 
 size_t ranklog_run_id(const ranklog_run* run, char* buffer, size_t size) noexcept {
-  return Write(StatsOf(run).run_id, buffer, size);
+  return CopyText(StatsOf(run).run_id, buffer, size);
 }
 
 size_t ranklog_url(const ranklog_run* run, char* buffer, size_t size) noexcept {
-  return Write(TextOf(run, [](const RunState& state) { return state.Url(); }), buffer, size);
+  return CopyText(TextOf(run, [](const RunState& state) { return state.Url(); }), buffer, size);
 }
 
 bool ranklog_stop_requested(const ranklog_run* run) noexcept {
@@ -507,7 +267,7 @@ bool ranklog_stop_requested(const ranklog_run* run) noexcept {
 }
 
 size_t ranklog_handle(const ranklog_run* run, char* buffer, size_t size) noexcept {
-  return Write(TextOf(run, [](const RunState& state) { return state.Handle(); }), buffer, size);
+  return CopyText(TextOf(run, [](const RunState& state) { return state.Handle(); }), buffer, size);
 }
 
 size_t ranklog_run_id_for(const char* save_dir, size_t save_dir_bytes, const char* experiment,
@@ -517,8 +277,8 @@ size_t ranklog_run_id_for(const char* save_dir, size_t save_dir_bytes, const cha
     std::string text(View(save_dir, save_dir_bytes));
     text.push_back('/');
     text.append(View(experiment, experiment_bytes));
-    return Write(ranklog::internal::Sha1(text), buffer, size);
+    return CopyText(ranklog::internal::Sha1(text), buffer, size);
   } catch (...) {  // no memory
-    return Write("", buffer, size);
+    return CopyText("", buffer, size);
   }
 }

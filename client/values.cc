@@ -81,10 +81,6 @@ constexpr std::array<std::string_view, 6> kSummaries = {"min",  "max",   "mean",
 constexpr std::array<std::string_view, 3> kAlertLevels = {"INFO", "WARN", "ERROR"};
 constexpr ptrdiff_t kMaxTitle = 64;  // characters; W&B's limit
 
-std::string_view View(const char* text, size_t bytes) {
-  return text == nullptr ? std::string_view() : std::string_view(text, bytes);
-}
-
 // Of valid UTF-8.
 ptrdiff_t Characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(),
