@@ -95,7 +95,7 @@ plant(store_streams.cc duplicate_not_dropped
   "if (batch.first <= durable) {"
   "if (batch.first <= durable && !@BUG@) {")
 # The last record of a dead rank's ring is not read.
-plant(ingest/spool_reader.cc drain_skips_last_record
+plant(ring/spool_reader.cc drain_skips_last_record
   "while (position_ < head_ && "
   "while (position_ + (@BUG@ ? 160 : 0) < head_ && ")
 # A rank that died counts as finished.
