@@ -77,6 +77,7 @@ void JoinHello(const v1::RunHandle& handle, v1::Hello* hello) {
   hello->mutable_identity()->set_client_version(version);
   *hello->mutable_launch() = handle.hello().launch();
   hello->set_attached(true);
+  hello->set_no_rows(handle.no_rows());
 }
 
 }  // namespace ranklog::internal

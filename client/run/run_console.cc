@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/run/run_state.h"
+#include "client/settings/run_handle.h"
 
 namespace ranklog::internal {
 namespace {
@@ -35,8 +36,15 @@ bool Announce(const std::string& line) {
 
 }  // namespace
 
+std::string RunState::ConsoleHandle() const {
+  if (!usable_) return "";
+  v1::RunHandle handle = handle_;
+  handle.set_no_rows(true);
+  return EncodeHandle(handle);
+}
+
 void RunState::AnnounceToConsole() {
-  announced_ = Announce(absl::StrCat("attach ", *settings_.rank, " ", Handle(), "\n"));
+  announced_ = Announce(absl::StrCat("attach ", *settings_.rank, " ", ConsoleHandle(), "\n"));
 }
 
 bool RunState::CaptureConsole() {
@@ -44,7 +52,7 @@ bool RunState::CaptureConsole() {
   if (!usable_ || is_forked_) return RefuseItem("a forked child cannot capture the console");
   if (closed_.load()) return RefuseItem("the run has finished");
   const absl::StatusOr<ConsoleCapture*> capture =
-      ConsoleCapture::Start(Handle(), settings_, [run = weak_from_this()] {
+      ConsoleCapture::Start(ConsoleHandle(), settings_, [run = weak_from_this()] {
         const std::shared_ptr<RunState> state = run.lock();
         if (state == nullptr) return;
         state->RefuseItem("the process that reads the console has ended; the rest is not logged");
@@ -67,7 +75,7 @@ void RunState::StopConsole() {
   // In a pipe, stdio keeps what was printed before. The reader ends its part at the announcement.
   fflush(stdout);
   fflush(stderr);
-  Announce(absl::StrCat("finish ", Handle(), "\n"));
+  Announce(absl::StrCat("finish ", ConsoleHandle(), "\n"));
 }
 
 }  // namespace ranklog::internal

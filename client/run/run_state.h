@@ -170,6 +170,8 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   void AwaitStaging(std::chrono::milliseconds patience, const Stops& stops);
   // Tells `ranklog exec`, if it started this process, to log the console to this run.
   void AnnounceToConsole();
+  // The handle for the process that reads the console.
+  std::string ConsoleHandle() const;
   void StopConsole() ABSL_LOCKS_EXCLUDED(StateMutex());
   // False: a row at `step` of this thread would be refused, so its media are not written.
   bool MayTakeRow(const int64_t* step) ABSL_LOCKS_EXCLUDED(StateMutex());

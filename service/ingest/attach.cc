@@ -59,6 +59,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   assignment.warns = choice.warns;
   ASSIGN_OR_RETURN(model::Stream stream,
                    store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
+  if (session.no_rows) RETURN_IF_ERROR(store.SetProgress(stream.id, model::Stream::kAllSteps));
   stream.warns |=
       model::AddNumberNotice(stream.job_id, stream.run_id, assignment.primary_rank, &stream.notice);
   if (const uint64_t gone = stream.losses.with_store;

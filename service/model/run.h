@@ -4,6 +4,7 @@
 #define SERVICE_MODEL_RUN_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,7 @@ struct Stream {
   // Of these, items of console lines, and numbers that an import left out: they are not kept as items.
   uint64_t console_items = 0;
   // The rank reported that no row with a step up to this one will come.
+  static constexpr int64_t kAllSteps = std::numeric_limits<int64_t>::max() / 2;  // no row will come
   int64_t passed_step = -1;
   StreamState state = StreamState::kLive;
   int32_t exit_code = 0;

@@ -113,6 +113,7 @@ struct Session {
   bool left = false;  // its process has ended; the ring was found
   // Its process joined the run by a handle: the settings and credentials of the maker count.
   bool attached = false;
+  bool no_rows = false;  // it will log none
   // The node whose daemon sent it; empty: the rank itself attached.
   std::string peer{};
   // What is wrong with the settings of its destinations, for the user. {run} stands for the run.

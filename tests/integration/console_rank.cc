@@ -31,7 +31,8 @@ bool SignalReader(const std::string& handle, int signal) {
     std::stringstream command;
     command << file.rdbuf();
     if (command.str().find("console-reader") == std::string::npos) continue;
-    if (command.str().find(handle) == std::string::npos) continue;
+    // The reader's handle has more after the same beginning.
+    if (command.str().find(handle.substr(0, handle.size() / 2)) == std::string::npos) continue;
     return kill(atoi(process.path().filename().c_str()), signal) == 0;
   }
   return false;

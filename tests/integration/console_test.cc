@@ -14,8 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "service/storage/store_reader.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
 namespace {
@@ -103,6 +105,26 @@ TEST_F(ConsoleTest, ExecLogsFromTheStart) {
   const auto logs = Logs();
   EXPECT_EQ(logs.front(), "before Init()");
   EXPECT_THAT(logs, Contains("a warning"));
+}
+
+// Otherwise each row of the rank would wait some seconds for one of the reader.
+TEST_F(ConsoleTest, NoStepWaitsForReader) {
+  for (const auto& command : {Captured("finish"), Executed("finish")}) {
+    Node node;
+    node.Start();
+    ChildProcess::Options rank = Rank();
+    for (const auto& [name, value] : node.RankEnvironment("job", 0, 0, 1, 1)) {
+      rank.environment[name] = value;
+    }
+    EXPECT_EQ(RunToEnd(command, rank).code, 0);
+    ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+    ASSERT_OK_AND_ASSIGN(const auto reader, storage::StoreReader::Open(node.state_dir()));
+    ASSERT_OK_AND_ASSIGN(const auto streams, reader->Streams(1));
+    ASSERT_EQ(streams.size(), 2u);
+    for (const model::Stream& stream : streams) {
+      EXPECT_EQ(stream.passed_step == model::Stream::kAllSteps, stream.durable_seq == 0);
+    }
+  }
 }
 
 // The reader ends its part at Finish(), and stdio's buffer would leave the program only at its exit.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
@@ -285,7 +284,7 @@ void RankWatch::AttachForked(const Rings& rings, absl::Time now) {
     if (!live || live->attachment != 0) return true;
     if (now - since < options_.attach_grace) return false;
     const absl::Status passed = context_.store->SubmitAndWait([&](storage::Store& store) {
-      return store.SetProgress(live->id, std::numeric_limits<int64_t>::max() / 2);
+      return store.SetProgress(live->id, model::Stream::kAllSteps);
     });
     if (passed.ok()) context_.run_changed(live->run);
     return passed.ok();

@@ -218,6 +218,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .unseen = launch.unseen()};
   }
   session.attached = hello.attached();
+  session.no_rows = hello.no_rows();
   RETURN_IF_ERROR(model::Validate(session));
   return session;
 }

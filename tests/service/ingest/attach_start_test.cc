@@ -545,5 +545,18 @@ TEST_F(AttachStartTest, PeerOfFormerLaunchDoesNotFollowTheFirst) {
   EXPECT_OK(attach_peer(2, "second"));
 }
 
+// The process that reads a console.
+TEST_F(AttachStartTest, ProcessWithoutRowsHasPassedAllSteps) {
+  model::Session session = SessionOf(0, "a");
+  session.no_rows = true;
+  const model::Stream console = Attach(session);
+  const model::Stream rank = Attach(SessionOf(1, "a"));
+  ASSERT_OK_AND_ASSIGN(const auto streams, reader_->Streams(rank.run));
+  ASSERT_EQ(streams.size(), 2u);
+  for (const model::Stream& stream : streams) {
+    EXPECT_EQ(stream.passed_step, stream.id == console.id ? model::Stream::kAllSteps : -1);
+  }
+}
+
 }  // namespace
 }  // namespace ranklog::ingest
