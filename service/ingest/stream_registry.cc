@@ -52,11 +52,6 @@ uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<con
     live.process = stream.launch.process;
     live.durable_seq = stream.durable_seq;
     live.durable_item = stream.durable_item;
-    auto offered = offered_.find(stream.key.incarnation);
-    if (offered != offered_.end()) {
-      if (ring == nullptr) ring = std::move(offered->second);
-      offered_.erase(offered);
-    }
     if (ring != nullptr) live.ring = std::move(ring);
     live.peer = std::move(peer);
     live.attachment = attachment = ++last_attachment_;
@@ -255,17 +250,12 @@ absl::Time StreamRegistry::SetDestroyed(const model::StreamKey& key) {
 }
 
 void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring) {
-  {
-    absl::MutexLock lock(&mutex_);
-    for (auto& [key, live] : streams_) {
-      if (key.incarnation != incarnation) continue;
-      if (live.ring == nullptr) live.ring = std::move(ring);
-      return;
-    }
-    if (offered_.size() >= kMaxDescriptors) offered_.erase(offered_.begin());
-    offered_[incarnation] = std::move(ring);
+  absl::MutexLock lock(&mutex_);
+  for (auto& [key, live] : streams_) {
+    if (key.incarnation != incarnation) continue;
+    if (live.ring == nullptr) live.ring = std::move(ring);
+    return;
   }
-  on_change_();
 }
 
 size_t StreamRegistry::attached() const {

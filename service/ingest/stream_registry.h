@@ -55,7 +55,6 @@ class StreamRegistry {
   static constexpr size_t kMaxStreams = 4096;  // each may hold five descriptors
   // So that a Finish() whose answer was lost may be repeated.
   static constexpr size_t kMaxEnded = 4096;
-  static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
   // Each holds a descriptor or two until its Run is destroyed or its process ends. With a hard limit
   // of 256 descriptors, ranks still get the rest.
   static constexpr size_t kMaxFinished = 32;
@@ -132,8 +131,8 @@ class StreamRegistry {
   // clock.
   absl::Time SetDestroyed(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Offers a ring that did not come by its path: passed as a descriptor, or found in a directory.
-  // Kept for a stream that attaches soon; at most kMaxDescriptors are kept.
+  // Offers the ring of a known stream that did not come by its path: passed as a descriptor, or found
+  // in a directory.
   void OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -155,7 +154,6 @@ class StreamRegistry {
   const std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);
   std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
   // The keys in ended_, oldest first.
   std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);
