@@ -4,15 +4,13 @@
 
 #include <utility>
 
-#include "service/ingest/ring/convert.h"
-
 namespace ranklog::ingest {
 
 std::shared_ptr<const RingFile> OpenRankRing(const v1::Hello& hello, const Peer* peer,
                                              IngestCounters& counters) {
   if (peer == nullptr) return nullptr;
   absl::StatusOr<std::shared_ptr<const RingFile>> opened =
-      RingFile::OpenClaimed(ToClaim(hello.ring()), *peer);
+      RingFile::OpenClaimed(hello.ring(), *peer);
   if (opened.ok()) return *std::move(opened);
   ++counters.unseen_rings;
   spdlog::debug("rank {} of {}: {}", hello.stream().rank(), hello.stream().job_id(),

@@ -20,7 +20,6 @@
 #include "service/ingest/orphans/mark_writer.h"
 #include "service/ingest/orphans/ring_attach.h"
 #include "service/ingest/rank_ring.h"
-#include "service/ingest/ring/convert.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -81,7 +80,7 @@ bool LiveRings::Offer(std::shared_ptr<const RingFile> file, std::shared_ptr<cons
   }
   // Only a file with a name can be removed.
   if (peer != nullptr && file->path().empty()) {
-    auto named = RingFile::OpenClaimed(ToClaim(hello.ring()), *peer);
+    auto named = RingFile::OpenClaimed(hello.ring(), *peer);
     const bool is_same = named.ok() && !(*named)->path().empty() &&
                          (*named)->inode() == file->inode() && (*named)->device() == file->device();
     if (is_same) return Offer(*std::move(named), std::move(peer), std::move(connection));

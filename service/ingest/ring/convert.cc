@@ -230,13 +230,6 @@ model::StreamKey ToStreamKey(const v1::StreamId& id) {
           .incarnation = id.incarnation()};
 }
 
-RingFile::Claim ToClaim(const v1::Ring& ring) {
-  return {.path = ring.path(),
-          .device = ring.device(),
-          .inode = ring.inode(),
-          .file_bytes = ring.file_bytes()};
-}
-
 absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch) {
   model::Batch converted{.first = batch.first_seq(), .last = batch.last_seq(), .blocks = {}};
   if (converted.first == 0) return absl::InvalidArgumentError("rows are numbered from 1");

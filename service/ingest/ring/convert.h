@@ -6,7 +6,6 @@
 #include "absl/status/statusor.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/ingest/ring/ring_file.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
@@ -21,7 +20,6 @@ inline constexpr size_t kMaxConfigDepth = 64;
 //   kInvalidArgument     model::Validate refuses it, or an enumerator is unknown
 absl::StatusOr<model::Session> ToSession(const v1::Hello& hello);
 model::StreamKey ToStreamKey(const v1::StreamId& id);
-RingFile::Claim ToClaim(const v1::Ring& ring);
 // Converts a batch and validates it with model::Validate.
 //   kInvalidArgument  the batch is invalid
 absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);

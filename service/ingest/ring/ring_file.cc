@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/ranklog.pb.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
 
@@ -21,35 +22,35 @@ UniqueFd OpenToRead(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
 
-bool Leads(const UniqueFd& fd, const RingFile::Claim& claim) {
+bool Leads(const UniqueFd& fd, const v1::Ring& claim) {
   struct stat info {};
-  return fd.valid() && fstat(fd.get(), &info) == 0 && info.st_dev == claim.device &&
-         info.st_ino == claim.inode;
+  return fd.valid() && fstat(fd.get(), &info) == 0 && info.st_dev == claim.device() &&
+         info.st_ino == claim.inode();
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::OpenClaimed(const Claim& claim,
+absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::OpenClaimed(const v1::Ring& claim,
                                                                       const Peer& peer) {
-  if (claim.path.empty() || claim.path[0] != '/') {
+  if (claim.path().empty() || claim.path()[0] != '/') {
     return absl::NotFoundError("the rank's spool has no path");
   }
   std::shared_ptr<const RingFile> ring;
-  if (UniqueFd fd = OpenToRead(claim.path); Leads(fd, claim)) {
-    ASSIGN_OR_RETURN(ring, Check(std::move(fd), claim.path, peer.uid));
+  if (UniqueFd fd = OpenToRead(claim.path()); Leads(fd, claim)) {
+    ASSIGN_OR_RETURN(ring, Check(std::move(fd), claim.path(), peer.uid));
   } else if (peer.pid > 0) {
-    fd = OpenToRead(absl::StrCat("/proc/", peer.pid, "/root", claim.path));
+    fd = OpenToRead(absl::StrCat("/proc/", peer.pid, "/root", claim.path()));
     if (Leads(fd, claim)) {
       ASSIGN_OR_RETURN(ring, Check(std::move(fd), /*path=*/"", peer.uid));
     }
   }
   if (ring == nullptr) {
-    return absl::NotFoundError(absl::StrCat("cannot see the rank's spool at ", claim.path));
+    return absl::NotFoundError(absl::StrCat("cannot see the rank's spool at ", claim.path()));
   }
   struct stat info {};
-  if (fstat(ring->fd(), &info) != 0 || static_cast<uint64_t>(info.st_size) != claim.file_bytes) {
+  if (fstat(ring->fd(), &info) != 0 || static_cast<uint64_t>(info.st_size) != claim.file_bytes()) {
     return absl::PermissionDeniedError(
-        absl::StrCat(claim.path, " has ", info.st_size, " bytes, not ", claim.file_bytes));
+        absl::StrCat(claim.path(), " has ", info.st_size, " bytes, not ", claim.file_bytes()));
   }
   return ring;
 }

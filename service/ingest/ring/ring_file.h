@@ -12,24 +12,20 @@
 #include "service/base/unique_fd.h"
 #include "service/ingest/ring/peer.h"
 
+namespace ranklog::v1 {
+class Ring;
+}
+
 namespace ranklog::ingest {
 
 // Immutable after construction; thread-safe.
 class RingFile {
  public:
-  // A rank's own description of its ring.
-  struct Claim {
-    std::string path;  // as the rank sees it; empty for a memfd
-    uint64_t device = 0;
-    uint64_t inode = 0;
-    uint64_t file_bytes = 0;
-  };
-
-  // Opens the ring of a rank that attaches. Uses the path if it leads to the rank's inode, else the
+  // Opens the ring of a rank that attaches, as its Hello describes it. Uses the path if it leads to the rank's inode, else the
   // same path below the rank's root directory in /proc.
   //   kNotFound          neither leads to the inode: ask the rank to pass the descriptor
   //   kPermissionDenied  not a regular file of the peer's user, or of another size
-  static absl::StatusOr<std::shared_ptr<const RingFile>> OpenClaimed(const Claim& claim,
+  static absl::StatusOr<std::shared_ptr<const RingFile>> OpenClaimed(const v1::Ring& claim,
                                                                      const Peer& peer);
   // Takes the descriptor that a rank passed.
   //   kPermissionDenied  not a regular file of the peer's user, or too short
