@@ -74,7 +74,7 @@ absl::Status RankWatch::Start() {
 void RankWatch::WhenCaughtUp(absl::AnyInvocable<void()> then) {
   {
     absl::MutexLock lock(&mutex_);
-    waiting_.push_back({SteadyNow(), absl::InfiniteFuture(), std::move(then)});
+    waiting_.push_back({SteadyNow(), /*scanned=*/false, std::move(then)});
   }
   wake_->Notify();
 }
@@ -88,15 +88,16 @@ void RankWatch::Stop() {
 void RankWatch::Run() {
   const Pulse::Loop loop(&pulse_);
   absl::Time next_scan = absl::InfinitePast();
+  bool more = false;  // of the last scan
   while (true) {
     const absl::Time now = SteadyNow();
     const bool any_passed = TakePassed();  // a scan finds the rings of their parents
-    // Suspects get their full confirmation time, even if somebody waits.
     Rings rings;
-    if (now >= next_scan || any_passed || (suspects_.empty() && AnyAwaitsScan())) {
-      RecordScan(now);
-      rings = Scan(now);  // before the sweep: Scan() finds rings of live streams
-      next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
+    if (now >= next_scan || any_passed || AnyAwaitsScan()) {
+      RecordScan();
+      rings = Scan();  // before the sweep: Scan() finds rings of live streams
+      next_scan = SteadyNow() + options_.scan_interval;
+      more = rings.more;
     }
     for (const Orphans::OrphanRing& ring : passed_) AddLeft(&rings, ring);
     WatchPeers();
@@ -107,11 +108,10 @@ void RankWatch::Run() {
         [this](const Orphans::OrphanRing& ring, const absl::Status& why) {
           IgnoreRing(*ring.file, why);
         },
-        [this] { CallWaiting(absl::InfinitePast()); });
+        [this] { CallWaiting(/*caught_up=*/false); });
     if (taken) passed_.clear();
-    absl::Time oldest = absl::InfiniteFuture();
-    for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
-    CallWaiting(oldest);
+    if (taken && rings.more) next_scan = now;
+    CallWaiting(/*caught_up=*/!more);
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     if (!released_.empty()) wait = std::min(wait, options_.release_grace);
     epoll_event events[64];
@@ -137,21 +137,21 @@ bool RankWatch::TakePassed() {
 
 bool RankWatch::AnyAwaitsScan() {
   absl::MutexLock lock(&mutex_);
-  return !waiting_.empty() && waiting_.back().looked == absl::InfiniteFuture();
+  return !waiting_.empty() && !waiting_.back().scanned;
 }
 
-void RankWatch::RecordScan(absl::Time now) {
+void RankWatch::RecordScan() {
   absl::MutexLock lock(&mutex_);
-  for (Waiter& each : waiting_) each.looked = std::min(each.looked, now);
+  for (Waiter& each : waiting_) each.scanned = true;
 }
 
-void RankWatch::CallWaiting(absl::Time look) {
+void RankWatch::CallWaiting(bool caught_up) {
   std::vector<Waiter> called;
   {
     absl::MutexLock lock(&mutex_);
     const absl::Time long_ago = SteadyNow() - options_.head_start;
     const auto rest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiter& each) {
-      return each.looked >= look && each.since > long_ago;
+      return !(caught_up && each.scanned) && each.since > long_ago;
     });
     std::move(waiting_.begin(), rest, std::back_inserter(called));
     waiting_.erase(waiting_.begin(), rest);
@@ -212,9 +212,8 @@ bool RankWatch::IsDead(const LiveStream& live, absl::Time now) const {
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
-RankWatch::Rings RankWatch::Scan(absl::Time now) {
+RankWatch::Rings RankWatch::Scan() {
   FaultPoint("scan");
-  const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
   Rings rings;
   std::vector<std::string> dirs = options_.spool_dirs;
@@ -222,15 +221,12 @@ RankWatch::Rings RankWatch::Scan(absl::Time now) {
     for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
   }
   for (const std::string& dir : dirs) {
-    for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &rings);
+    for (const std::string& path : RingsIn(dir)) Examine(path, &rings);
   }
-  // Until they are taken, steps of their runs wait for them.
-  std::move(rings.suspected.begin(), rings.suspected.end(), std::back_inserter(rings.living));
   return rings;
 }
 
-void RankWatch::Examine(const std::string& path, absl::Time now,
-                        const std::map<FileId, absl::Time>& suspected, Rings* rings) {
+void RankWatch::Examine(const std::string& path, Rings* rings) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
@@ -251,18 +247,14 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
     options_.live_rings->Offer(*file, /*peer=*/nullptr, UniqueFd());
   }
   if (live || !is_ours) return;  // Sweep() handles it
-  if (locked) {
-    rings->living.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
-    return;
+  if (!locked) {                 // its rank may have written until then
+    if (const absl::Status read = ring->Refresh(); !read.ok()) return IgnoreRing(**file, read);
   }
-  const auto before = suspected.find(id);
-  const bool confirmed = before != suspected.end() && now - before->second >= options_.confirm;
-  if (!confirmed || rings->left.size() >= kMaxLeft) {
-    rings->suspected.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
-    suspects_[id] = before == suspected.end() ? now : before->second;
-    return;
-  }
-  AddLeft(rings, {*std::move(file), *std::move(ring)});
+  const bool full = rings->left.size() >= kMaxLeft;
+  if (!locked && !full) return AddLeft(rings, {*std::move(file), *std::move(ring)});
+  // Until the next scan takes a dead rank's ring, steps of its run wait for it too.
+  rings->living.push_back(Orphans::Describe({*std::move(file), *std::move(ring)}));
+  rings->more |= !locked;
 }
 
 // A ring may come twice: its directory has two names, or its process passed it as well.

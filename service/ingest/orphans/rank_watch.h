@@ -67,9 +67,6 @@ class RankWatch {
     // to that daemon. Empty: takes all rings.
     std::string socket_path;
     absl::Duration scan_interval = absl::Seconds(3);
-    // A ring without a lock is checked again after this time: its rank may be about to take the
-    // lock.
-    absl::Duration confirm = absl::Milliseconds(250);
     // Start() and WhenCaughtUp() wait at most this long until the rings of dead ranks are stored.
     // So their rows come before the rows of their successors, and a successor's attach comes after
     // the end of its predecessor.
@@ -105,7 +102,7 @@ class RankWatch {
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
   struct Waiter {
     absl::Time since;
-    absl::Time looked;  // the first scan after `since`; infinite future: no scan yet
+    bool scanned;  // since then
     absl::AnyInvocable<void()> then;
   };
 
@@ -113,9 +110,9 @@ class RankWatch {
   // Takes the rings that LiveRings leaves. Returns whether there are new ones.
   bool TakePassed();
   bool AnyAwaitsScan() ABSL_LOCKS_EXCLUDED(mutex_);
-  void RecordScan(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls the waiters whose scan began before this time, and those that have waited too long.
-  void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RecordScan() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls the waiters that have waited too long; `caught_up`: and those whose scan is done.
+  void CallWaiting(bool caught_up) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);
   bool IsDead(const LiveStream& live, absl::Time now) const;
@@ -123,16 +120,15 @@ class RankWatch {
   static bool HasReleasedRing(const LiveStream& live);
 
   struct Rings {
-    std::vector<Orphans::OrphanRing> left;       // to adopt
-    std::vector<Orphans::LivingRing> living;     // of ranks that are about to attach
-    std::vector<Orphans::LivingRing> suspected;  // unlocked, to be checked again
+    std::vector<Orphans::OrphanRing> left;    // to adopt
+    std::vector<Orphans::LivingRing> living;  // of ranks that are about to attach
+    bool more = false;  // `living` has rings of dead ranks too, which the next scan takes
   };
   // Returns the rings without a stream. Offers rings of live streams to these streams.
-  Rings Scan(absl::Time now);
-  // Adds a locked ring to `living`, and an unlocked one to `left` if it was unlocked at the
-  // previous scan too.
-  void Examine(const std::string& path, absl::Time now,
-               const std::map<FileId, absl::Time>& suspected, Rings* rings);
+  Rings Scan();
+  // Adds a locked ring to `living`, and an unlocked one to `left`. A rank takes the lock before it
+  // writes its Hello, so an unlocked ring is that of a dead rank.
+  void Examine(const std::string& path, Rings* rings);
   static void AddLeft(Rings* rings, Orphans::OrphanRing ring);
   // Attaches by their rings the ranks that forked, and their children. Runs no longer wait for
   // those that did not connect in time.
@@ -149,7 +145,6 @@ class RankWatch {
   UniqueFd stop_;  // eventfd
   // Streams whose process had released the ring at the last sweep, and since when.
   std::map<model::StreamKey, absl::Time> released_;
-  std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
   // Rings of processes that released them and still run. Read again when the process ends.
   std::map<FileId, std::shared_ptr<const Peer>> kept_;
   std::vector<Orphans::OrphanRing> passed_;  // left by LiveRings; no scan may find them again

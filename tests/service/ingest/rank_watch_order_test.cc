@@ -92,6 +92,16 @@ TEST_F(RankWatchTest, StartTakesAllOrphansFirst) {
   }
 }
 
+// A scan takes 256 of them, because each needs a descriptor.
+TEST_F(RankWatchTest, StartTakesManyOrphansFirst) {
+  scan_interval_ = absl::Hours(1);
+  constexpr uint64_t kMany = 260;
+  for (uint64_t i = 1; i <= kMany; ++i) Leave(i, Ring(i));
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Hours(1));
+  for (uint64_t i = 1; i <= kMany; ++i) EXPECT_FALSE(IsThere(i)) << i;
+  EXPECT_EQ(counters_.orphan_rows, 2 * kMany);
+}
+
 TEST_F(RankWatchTest, HeadStartLimitsStartupWait) {
   disk_.FailSyncs(1, EIO);
   Leave(1, Ring(1));
