@@ -24,11 +24,10 @@ namespace ranklog::ingest {
 struct IngestCounters {
   std::atomic<uint64_t> attaches{0};
   // Refusals of clients that behave unlike libranklog. The stream was ended with the reason.
-  std::atomic<uint64_t> refused_messages{0};   // malformed, or refused by the store
-  std::atomic<uint64_t> refused_too_large{0};  // messages of streams over the size limit
-  std::atomic<uint64_t> refused_shapes{0};     // more shapes or keys than a stream or ring may have
-  std::atomic<uint64_t> refused_streams{0};    // more streams than a node may have
-  std::atomic<uint64_t> refused_versions{0};   // another protocol version
+  std::atomic<uint64_t> refused_messages{0};  // malformed, or refused by the store
+  std::atomic<uint64_t> refused_shapes{0};    // more shapes or keys than a stream or ring may have
+  std::atomic<uint64_t> refused_streams{0};   // more streams than a node may have
+  std::atomic<uint64_t> refused_versions{0};  // another protocol version
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> unreadable_items{0};  // dropped, and counted among the lost items
   std::atomic<uint64_t> rows{0};              // durable rows, resent rows included

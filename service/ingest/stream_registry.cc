@@ -89,7 +89,6 @@ void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_se
   if (found == streams_.end()) return;
   found->second.durable_seq = std::max(found->second.durable_seq, durable_seq);
   found->second.durable_item = std::max(found->second.durable_item, durable_item);
-  found->second.was_cut = false;
 }
 
 void StreamRegistry::Remove(const model::StreamKey& key) {
@@ -223,12 +222,6 @@ bool StreamRegistry::MustWaitForPredecessor(const model::StreamKey& key,
     if (other.peer != nullptr && other.peer->pidfd.valid()) return other.peer->exited();
     return other.ring != nullptr || other.attachment == 0;
   });
-}
-
-bool StreamRegistry::EndedMidMessageAgain(const model::StreamKey& key) {
-  absl::MutexLock lock(&mutex_);
-  auto found = streams_.find(key);
-  return found != streams_.end() && std::exchange(found->second.was_cut, true);
 }
 
 void StreamRegistry::SetReplaced(const model::StreamKey& key) {

@@ -34,9 +34,8 @@ struct LiveStream {
   std::shared_ptr<const RingFile> ring;  // shared with the code that drains it; null: not seen yet
   // Shared with other streams of the process; null: not seen since the daemon's start.
   std::shared_ptr<const Peer> peer;
-  uint64_t attachment = 0;  // 0: no connection
-  bool replaced = false;    // its process runs another program now
-  bool was_cut = false;     // a connection ended within a message, and no row arrived since
+  uint64_t attachment = 0;                        // 0: no connection
+  bool replaced = false;                          // its process runs another program now
   absl::Time destroyed = absl::InfiniteFuture();  // when its Run was destroyed without Finish()
 };
 
@@ -122,10 +121,6 @@ class StreamRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Records that the stream's connection ended within a message. True if the previous one did too,
-  // and no row of the stream became durable in between.
-  bool EndedMidMessageAgain(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records that the stream's Run was destroyed. Returns when that was first recorded, by a steady
   // clock.

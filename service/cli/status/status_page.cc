@@ -120,7 +120,6 @@ std::string RefusedText(const Overview& overview) {
       {"ingest.refused_versions", "of another version"},
       {kUnreadable, "with an unreadable spool"},
       {"ingest.refused_messages", "malformed"},
-      {"ingest.refused_too_large", "with too large a message"},
       {"ingest.refused_shapes", "with too many keys"},
       {"ingest.refused_streams", "above the limit of streams"}};
   std::vector<std::string> parts;

@@ -24,7 +24,6 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"ingest.unreadable_items", ingest.unreadable_items},
       {"ingest.rows", ingest.rows},
       {"ingest.refused_messages", ingest.refused_messages},
-      {"ingest.refused_too_large", ingest.refused_too_large},
       {"ingest.refused_shapes", ingest.refused_shapes},
       {"ingest.refused_streams", ingest.refused_streams},
       {"ingest.paused_streams", ingest.paused_streams},

@@ -54,7 +54,6 @@ constexpr Named kNames[] = {
      "Rows of ranks that are durable; those that were sent again count again."},
     {"ingest.refused_messages", "ranklog_streams_refused_total",
      "Streams that the daemon ended because of a bad message, by reason.", "malformed"},
-    {"ingest.refused_too_large", "ranklog_streams_refused_total", "", "too_large"},
     {"ingest.refused_shapes", "ranklog_streams_refused_total", "", "too_many_keys"},
     {"ingest.refused_streams", "ranklog_streams_refused_total", "", "too_many_streams"},
     {"ingest.refused_versions", "ranklog_streams_refused_total", "", "other_version"},

@@ -5,7 +5,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <memory>
 
 #include "ranklog/v1/ranklog.pb.h"
@@ -23,22 +22,16 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { cancelled_ = true; }
   void OnDone() override;
 
  private:
-  explicit AttachReactor(grpc::CallbackServerContext* call) : call_(*call) {}
+  AttachReactor() = default;
 
-  void Read() override;
+  void Read() override { StartRead(&incoming_); }
   void Write(const v1::ServerMessage& message) override { StartWrite(&message); }
   void Finish(const absl::Status& status) override;
 
-  grpc::CallbackServerContext& call_;  // owned by gRPC; valid until OnDone() returns
-  v1::ClientMessage incoming_;         // buffer of the current read
-  std::atomic<bool> cancelled_ = false;
-  bool started_cancelled_ = false;  // the call was cancelled before the current read
-  // The last read failed although the connection brought a message.
-  bool ended_after_message_ = false;
+  v1::ClientMessage incoming_;  // buffer of the current read
   std::shared_ptr<AttachSession> session_;
 };
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "ranklog/v1/spool_layout.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/ring/convert.h"
@@ -49,16 +47,6 @@ void AttachSession::OnNoMoreMessages() {
   absl::MutexLock lock(&mutex_);
   peer_done_ = true;
   if (unanswered_ == 0 && !writing_) Close(absl::OkStatus());
-}
-
-void AttachSession::OnMessageTooLarge() {
-  // A connection that broke within a message looks the same. In that case the rank sends the
-  // message again and it arrives, but a message that is too large never arrives.
-  if (!context_.registry->EndedMidMessageAgain(key_)) return;
-  absl::MutexLock lock(&mutex_);
-  CountRefusal(context_.counters->refused_too_large, key_,
-               absl::ResourceExhaustedError(
-                   absl::StrCat("a message of more than ", v1::kMaxMessageBytes >> 20, " MiB")));
 }
 
 void AttachSession::OnWritten(bool ok) {

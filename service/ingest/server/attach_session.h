@@ -42,8 +42,6 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
 
   // Events of the call; see Call.
   void OnMessage(const v1::ClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Called after OnNoMoreMessages() if gRPC ended the call because of a message over the limit.
-  void OnMessageTooLarge() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNoMoreMessages() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -80,16 +80,6 @@ TEST_F(StreamRegistryTest, DescriptorFollowsStream) {
   EXPECT_NE(registry_.Find(stream_.key)->ring, nullptr);
 }
 
-TEST_F(StreamRegistryTest, DetectsStreamCutTwiceWithoutRows) {
-  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key)) << "not there";
-  registry_.Attach(stream_, nullptr, nullptr);
-  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
-  registry_.SetDurable(stream_.key, 1, 0);
-  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
-  registry_.Attach(stream_, nullptr, nullptr);
-  EXPECT_TRUE(registry_.EndedMidMessageAgain(stream_.key));
-}
-
 TEST_F(StreamRegistryTest, RemembersEndedStreamUntilReattach) {
   EXPECT_FALSE(registry_.HasEnded(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
