@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -97,7 +96,7 @@ bool LiveRings::Offer(std::shared_ptr<const RingFile> file, std::shared_ptr<cons
     absl::MutexLock lock(&mutex_);
     offered_.push_back(std::move(ring));
   }
-  if (wake_.valid()) eventfd_write(wake_.get(), 1);
+  wake_.Notify();
   return true;
 }
 
@@ -108,12 +107,10 @@ std::vector<Orphans::OrphanRing> LiveRings::TakeLeft() {
 
 absl::Status LiveRings::Start() {
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = wake_.get();
-  if (!epoll_.valid() || !wake_.valid() ||
-      epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+  event.data.fd = wake_.fd();
+  if (!epoll_.valid() || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.fd(), &event) != 0) {
     return absl::ErrnoToStatus(errno, "cannot create the descriptors of the live rings");
   }
   thread_ = std::thread([this] { Run(); });
@@ -126,7 +123,7 @@ void LiveRings::Stop() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  eventfd_write(wake_.get(), 1);
+  wake_.Notify();
   thread_.join();
 }
 
@@ -140,8 +137,7 @@ void LiveRings::Run() {
       epoll_event events[16];
       epoll_wait(epoll_.get(), events, 16, wait);
     }
-    eventfd_t ignored;
-    eventfd_read(wake_.get(), &ignored);
+    wake_.Clear();
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
   }
@@ -314,7 +310,7 @@ void LiveRings::Stored(const Pointer& ring, const absl::Status& status) {
     ring->in_store = false;
     ring->answer = status;
   }
-  if (more && wake_.valid()) eventfd_write(wake_.get(), 1);
+  if (more) wake_.Notify();
 }
 
 }  // namespace ranklog::ingest

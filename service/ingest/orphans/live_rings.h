@@ -18,6 +18,7 @@
 #include "service/base/unique_fd.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans/orphans.h"
+#include "service/ingest/orphans/wake_event.h"
 #include "service/ingest/ring/peer.h"
 #include "service/ingest/ring/ring_file.h"
 #include "service/ingest/ring/spool_reader.h"
@@ -77,7 +78,7 @@ class LiveRings {
   const std::function<void()> on_left_;
   const Lives lives_;
   UniqueFd epoll_;
-  UniqueFd wake_;                      // eventfd
+  const WakeEvent wake_;
   std::map<uint64_t, Pointer> rings_;  // by incarnation; used only by Read()
   absl::Mutex mutex_;
   std::vector<Pointer> offered_ ABSL_GUARDED_BY(mutex_);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -24,13 +23,6 @@ constexpr size_t kMaxLeft = 256;
 
 }  // namespace
 
-WakeEvent::WakeEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-void WakeEvent::Notify() const { eventfd_write(fd_.get(), 1); }
-void WakeEvent::Clear() const {
-  eventfd_t ignored;
-  eventfd_read(fd_.get(), &ignored);
-}
-
 RankWatch::RankWatch(const IngestContext* context, std::unique_ptr<storage::StoreReader> reader,
                      const WakeEvent* wake, Options options)
     : context_(*context),
@@ -38,16 +30,15 @@ RankWatch::RankWatch(const IngestContext* context, std::unique_ptr<storage::Stor
       orphans_(context, reader_.get()),
       wake_(wake),
       options_(std::move(options)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 RankWatch::~RankWatch() { Stop(); }
 
 absl::Status RankWatch::Start() {
-  if (!epoll_.valid() || !stop_.valid()) {
+  if (!epoll_.valid() || stop_.fd() < 0) {
     return absl::ErrnoToStatus(errno, "cannot create the descriptors of the rank watch");
   }
-  for (int fd : {stop_.get(), wake_->fd()}) {
+  for (int fd : {stop_.fd(), wake_->fd()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
@@ -81,7 +72,7 @@ void RankWatch::WhenCaughtUp(absl::AnyInvocable<void()> then) {
 
 void RankWatch::Stop() {
   if (!thread_.joinable()) return;
-  eventfd_write(stop_.get(), 1);
+  stop_.Notify();
   thread_.join();
 }
 
@@ -122,7 +113,7 @@ void RankWatch::Run() {
                          static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
     }
     for (int i = 0; i < count; ++i) {
-      if (events[i].data.fd == stop_.get()) return orphans_.CountLossesAfterFinish();
+      if (events[i].data.fd == stop_.fd()) return orphans_.CountLossesAfterFinish();
       if (events[i].data.fd == wake_->fd()) wake_->Clear();
     }
   }

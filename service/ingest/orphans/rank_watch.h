@@ -25,23 +25,12 @@
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans/live_rings.h"
 #include "service/ingest/orphans/orphans.h"
+#include "service/ingest/orphans/wake_event.h"
 #include "service/ingest/ring/ring_file.h"
 #include "service/ingest/stream_registry.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::ingest {
-
-// Wakes a thread that waits for descriptors with epoll.
-class WakeEvent {
- public:
-  WakeEvent();
-  void Notify() const;
-  void Clear() const;
-  int fd() const { return fd_.get(); }
-
- private:
-  UniqueFd fd_;
-};
 
 // Runs one thread. A rank is alive while its stream is connected, its process runs, or the lock on
 // its ring is held. The rest of a dead rank's ring is stored, its stream is ended, and the ring's
@@ -142,7 +131,7 @@ class RankWatch {
   const Options options_;
   absl::Time started_;
   UniqueFd epoll_;
-  UniqueFd stop_;  // eventfd
+  const WakeEvent stop_;
   // Streams whose process had released the ring at the last sweep, and since when.
   std::map<model::StreamKey, absl::Time> released_;
   // Rings of processes that released them and still run. Read again when the process ends.
