@@ -25,7 +25,7 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   reply->set_started_by(about_.started_by);
   reply->set_metrics_url(about_.metrics_url);
   const Now now = about_.now();
-  reply->set_live_streams(static_cast<uint32_t>(now.streams));
+  reply->set_live_streams(static_cast<uint32_t>(now.attached.streams));
   reply->set_live_jobs(static_cast<uint32_t>(now.attached.jobs));
   reply->set_live_ranks(static_cast<uint32_t>(now.attached.ranks));
   reply->set_rows_per_second(now.monitor.rows_per_second);

@@ -47,7 +47,6 @@ class ControlService final : public v1::Control::CallbackService {
   };
   // Values that change continuously.
   struct Now {
-    size_t streams = 0;  // attached streams
     ingest::StreamRegistry::Attached attached;
     Monitor::View monitor;
     std::string store_error;  // empty: rows can be stored

@@ -390,7 +390,7 @@ std::string Daemon::HangingLoop(absl::Duration limit) const {
 
 bool Daemon::IsIdle() const {
   // While it cannot store, ranks wait to attach, and rings of dead ranks to be read.
-  return registry_.attached() == 0 && store_->counters().last_error.empty() &&
+  return registry_.CountAttached().streams == 0 && store_->counters().last_error.empty() &&
          deliver_->counters().pending == 0 && AllAggregated() && !peering_.busy() && !HasPeers();
 }
 
@@ -438,8 +438,7 @@ void Daemon::Tick() {
 
 ControlService::Now Daemon::StatusNow() const {
   peer::Peering::State peer = peering_.state();
-  return {.streams = registry_.attached(),
-          .attached = registry_.CountAttached(),
+  return {.attached = registry_.CountAttached(),
           .monitor = monitor_.view(),
           .store_error = store_->counters().last_error,
           .destinations = deliver_->counters().destinations,
@@ -459,7 +458,7 @@ MetricValues Daemon::FiguresNow() const {
   figures.version = RANKLOG_VERSION;
   figures.start_time_us = start_time_us_;
   figures.counters = Counters();
-  figures.streams = registry_.attached();
+  figures.streams = attached.streams;
   figures.ranks = attached.ranks;
   figures.jobs = attached.jobs;
   figures.commit_time = store_->counters().commit_time;

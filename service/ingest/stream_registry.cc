@@ -251,13 +251,6 @@ void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingF
   }
 }
 
-size_t StreamRegistry::attached() const {
-  absl::MutexLock lock(&mutex_);
-  size_t count = 0;
-  for (const auto& [key, live] : streams_) count += live.attachment != 0 ? 1 : 0;
-  return count;
-}
-
 std::map<int64_t, pid_t> StreamRegistry::Pids() const {
   std::map<int64_t, pid_t> pids;
   absl::MutexLock lock(&mutex_);
@@ -273,6 +266,7 @@ StreamRegistry::Attached StreamRegistry::CountAttached() const {
   const model::StreamKey* last = nullptr;  // keys are ordered by project, job and rank
   for (const auto& [key, live] : streams_) {
     if (live.attachment == 0) continue;
+    ++count.streams;
     const bool same_job =
         last != nullptr && last->project == key.project && last->job_id == key.job_id;
     if (!same_job) ++count.jobs;

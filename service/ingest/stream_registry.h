@@ -131,9 +131,9 @@ class StreamRegistry {
   void OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  size_t attached() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The number of ranks whose streams are attached, and of their jobs.
+  // The number of attached streams, of their ranks, and of the jobs of these.
   struct Attached {
+    size_t streams = 0;
     size_t ranks = 0;
     size_t jobs = 0;
   };

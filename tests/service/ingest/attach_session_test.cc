@@ -444,7 +444,7 @@ TEST_F(AttachSessionTest, EndsAfterTheLastAcknowledgement) {
   ASSERT_TRUE(call.finished);
   EXPECT_OK(*call.finished);
   session->OnDone();
-  EXPECT_EQ(registry_.attached(), 0u);
+  EXPECT_EQ(registry_.CountAttached().streams, 0u);
   EXPECT_THAT(StoredValues(), ElementsAre(1));
 }
 
@@ -455,7 +455,7 @@ TEST_F(AttachSessionTest, LostCallKeepsNewerAttachment) {
   auto after = Greeted(&second);
   before->OnNoMoreMessages();
   before->OnDone();
-  EXPECT_EQ(registry_.attached(), 1u);
+  EXPECT_EQ(registry_.CountAttached().streams, 1u);
 }
 
 // A rank that comes right after a daemon's start is attached when all dead ranks' rows are stored.
@@ -472,7 +472,7 @@ TEST_F(AttachSessionTest, CallThatEndsBeforeItsAttachIsNotAttached) {
   attach();
   store_->Step();
   EXPECT_EQ(counters_.attaches, 1u);
-  EXPECT_EQ(registry_.attached(), 0u);
+  EXPECT_EQ(registry_.CountAttached().streams, 0u);
 }
 
 TEST_F(AttachSessionTest, FinishRequiresAllRows) {

@@ -45,10 +45,10 @@ TEST_F(StreamRegistryTest, OnlyTheNewestAttachmentCounts) {
   const uint64_t first = registry_.Attach(stream_, nullptr, nullptr);
   const uint64_t second = registry_.Attach(stream_, nullptr, nullptr);
   registry_.Detach(stream_.key, first);
-  EXPECT_EQ(registry_.attached(), 1u);
+  EXPECT_EQ(registry_.CountAttached().streams, 1u);
   EXPECT_THAT(registry_.Detached(), IsEmpty());
   registry_.Detach(stream_.key, second);
-  EXPECT_EQ(registry_.attached(), 0u);
+  EXPECT_EQ(registry_.CountAttached().streams, 0u);
   EXPECT_THAT(registry_.Detached(), SizeIs(1));
   EXPECT_GE(wakes_, 3);
 }
@@ -66,9 +66,11 @@ TEST_F(StreamRegistryTest, CountsRanksAndJobsOnce) {
     }
   }
   registry_.AddKnown(StreamOf(++incarnation));  // of a third job; not attached
+  EXPECT_EQ(registry_.CountAttached().streams, 6u);
   EXPECT_EQ(registry_.CountAttached().jobs, 2u);
   EXPECT_EQ(registry_.CountAttached().ranks, 4u);
   registry_.Detach(last.key, attachment);
+  EXPECT_EQ(registry_.CountAttached().streams, 5u);
   EXPECT_EQ(registry_.CountAttached().ranks, 4u);
 }
 
