@@ -21,11 +21,6 @@ using model::StreamState;
 constexpr char kSelectStreamId[] =
     "SELECT id FROM stream WHERE job = ?1 AND rank = ?2 AND incarnation = ?3";
 
-// An id up to this length leaves room for any number. Of a longer id, model::WithNumber() keeps
-// more than kKeptOfCut bytes.
-constexpr size_t kNeverCut = model::kMaxIdBytes - 11;
-constexpr size_t kKeptOfCut = 100;
-
 // Whether a stream's process called Init() after the session's (?4 init_us, ?5 boot_id, ?6
 // began_us; ?7 is this boot). The wall clock is used last, because somebody may have set it in
 // between.
@@ -159,16 +154,11 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(const std::string& project, int64_t
 absl::StatusOr<int64_t> Store::FindRun(const std::string& project, int64_t job,
                                        const RunAssignment& assignment) {
   std::vector<std::pair<int64_t, std::string>> parts;  // runs that were local only until now
-  // Ids with a number end before '.'. If the id had to be cut for the number, they have the same
-  // beginning.
-  const bool cut = assignment.run_id.size() > kNeverCut;
-  const std::string begin = assignment.run_id.substr(0, cut ? kKeptOfCut : kNeverCut);
-  const std::string end = begin + (cut ? '\x7f' : '.');
   {
     Query query = writer_.Select(
-        "SELECT id, run_id, local_only FROM run WHERE job = ?1 AND run_id >= ?4 "
-        "AND run_id < ?5 AND (run_id = ?2 OR primary_rank = ?3) ORDER BY run_id",
-        {job, assignment.run_id, assignment.primary_rank, begin, end});
+        "SELECT id, run_id, local_only FROM run WHERE job = ?1 "
+        "AND (run_id = ?2 OR primary_rank = ?3) ORDER BY run_id",
+        {job, assignment.run_id, assignment.primary_rank});
     while (query.Next()) {
       std::string run_id = query.Text(1);
       if (!model::IsNumbered(run_id, assignment.run_id)) continue;
