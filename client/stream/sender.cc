@@ -60,33 +60,33 @@ Sender* Sender::Get() {
   return process_sender;
 }
 
+void Sender::Wake() {
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.NotifyAll();
+}
+
 void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   // At once: a forked child may end before its thread does anything.
   const absl::StatusOr<int> socket = Generation() > 0 ? ForkedRings::Pass(*run, *ring) : -1;
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   new_rings_.push_back({std::move(run), std::move(ring), socket.value_or(-1)});
-  nudged_ = true;
-  if (!started_) StartThread();
-  wake_.NotifyAll();
+  Wake();
 }
 
 void Sender::AddPrintingRun(std::shared_ptr<StreamedRun> run) {
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   new_printing_runs_.push_back(std::move(run));
-  nudged_ = true;
-  if (!started_) StartThread();
-  wake_.NotifyAll();
+  Wake();
 }
 
 void Sender::RunSoon(std::function<void()> task) {
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   tasks_.push_back(std::move(task));
-  nudged_ = true;
-  if (!started_) StartThread();
-  wake_.NotifyAll();
+  Wake();
 }
 
 void Sender::RunTasks() {

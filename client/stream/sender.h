@@ -77,6 +77,8 @@ class Sender {
   Sender();
 
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  // Starts the thread if needed, and lets it run at once.
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Abandon() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
