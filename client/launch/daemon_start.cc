@@ -29,9 +29,9 @@ namespace {
 
 constexpr char kProgram[] = "ranklogd";
 constexpr size_t kStackBytes = 64 << 10;
-// Without close_range() and /proc, descriptors are closed one by one, which takes some ten
-// milliseconds.
-constexpr long kMostDescriptors = 1 << 16;
+// Without close_range(), descriptors below this number are closed one by one, which takes some ten
+// milliseconds. Higher ones are rare, and most of them are closed by execve().
+constexpr unsigned kMostDescriptors = 1 << 16;
 
 // `ranklog status` reports it.
 constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
@@ -55,15 +55,6 @@ struct Launch {
 };
 constexpr int kLowest = 16;  // above the numbers that the program gets
 
-// The entries that getdents64(2) returns.
-struct DirectoryEntry {
-  uint64_t inode;
-  int64_t next;
-  uint16_t bytes;
-  uint8_t type;
-  char name[1];
-};
-
 // The three functions below run in children that share our memory while this thread is suspended,
 // as with vfork(). The page tables of a trainer are not copied, and its fork handlers do not run.
 // They make only plain system calls.
@@ -72,28 +63,7 @@ struct DirectoryEntry {
 __attribute__((no_sanitize("address", "undefined", "thread"))) void CloseFrom(unsigned from) {
   if (syscall(SYS_close_range, from, ~0U, 0U) == 0) return;
   // A kernel before 5.9, or a container that refuses system calls that it does not know.
-  syscall(SYS_close, from);  // so that one descriptor is free
-  const long list =
-      syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (list < 0) {
-    for (long fd = from; fd < kMostDescriptors; ++fd) syscall(SYS_close, fd);
-    return;
-  }
-  alignas(DirectoryEntry) char entries[4096];
-  while (true) {
-    const long filled = syscall(SYS_getdents64, list, entries, sizeof entries);
-    if (filled <= 0) break;
-    for (long at = 0; at < filled;) {
-      const auto* const entry = reinterpret_cast<const DirectoryEntry*>(entries + at);
-      at += entry->bytes;
-      long fd = 0;
-      const char* digit = entry->name;
-      while (*digit >= '0' && *digit <= '9') fd = fd * 10 + (*digit++ - '0');
-      if (fd >= static_cast<long>(from) && fd != list)
-        syscall(SYS_close, fd);  // "." and ".." are 0
-    }
-  }
-  syscall(SYS_close, list);
+  for (unsigned fd = from; fd < kMostDescriptors; ++fd) syscall(SYS_close, fd);
 }
 
 __attribute__((no_sanitize("address", "undefined", "thread"))) int RunProgram(void* argument) {

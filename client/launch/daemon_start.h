@@ -42,8 +42,9 @@ std::string FindProgram(const std::string& name, const std::string& beside = "")
 // service manager told this process.
 std::vector<std::string> ProgramEnvironment(const Settings& settings);
 // Starts `arguments[0]`, a path, in a session of its own. It gets `descriptors` as 0, 1, ..., and
-// inherits nothing else but the directory: no other descriptor, signal state or ignored signal. It is
-// not our child, so nobody has to wait for it.
+// inherits nothing else but the directory: no other descriptor, signal state or ignored signal. Only
+// where close_range() fails, it inherits descriptors from 65,536 on without O_CLOEXEC. It is not our
+// child, so nobody has to wait for it.
 absl::Status StartProgram(std::vector<std::string> arguments, std::vector<std::string> variables,
                           const std::vector<int>& descriptors);
 
