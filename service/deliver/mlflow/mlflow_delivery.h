@@ -91,7 +91,6 @@ class MlflowDelivery : public TrackerDelivery {
   bool MaySend(absl::Time now, bool draining) const;
   size_t MostPoints() const;
   absl::StatusOr<Slice> ReadSlice(storage::StoreReader& reader);
-  absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   void RowsSent(const Slice& slice);
   void SetRowApart(const std::string& answer, const std::string& point);
   absl::Duration CheckRun(absl::Time now);

@@ -8,6 +8,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/mlflow/format/names.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
+#include "service/deliver/run_shapes.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {
@@ -51,7 +52,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
                      reader.RunBatches(run_.id, summary_->next_row, kScanBytes));
     if (batches.empty()) return absl::DataLossError("rows of the run are not in the store");
     for (const storage::StoredBatch& stored : batches) {
-      RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+      RETURN_IF_ERROR(ReadShapes(reader, run_.id, stored.batch, &shapes_));
       summary_->Add(stored.batch, shapes_, run_.rows);
     }
     return absl::ZeroDuration();

@@ -10,6 +10,7 @@
 #include "service/base/text/number_text.h"
 #include "service/deliver/http/url.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
+#include "service/deliver/run_shapes.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {
@@ -43,15 +44,6 @@ size_t MlflowDelivery::MostPoints() const {
   return bisection_.Rows(point_at_, most);
 }
 
-absl::Status MlflowDelivery::ReadShapes(storage::StoreReader& reader, const model::Batch& batch) {
-  const bool known =
-      std::all_of(batch.blocks.begin(), batch.blocks.end(),
-                  [this](const model::Block& block) { return block.shape < shapes_.size(); });
-  if (known) return absl::OkStatus();
-  ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Slice> MlflowDelivery::ReadSlice(storage::StoreReader& reader) {
   Slice slice;
   slice.next_row = delivery_.delivered_rows;
@@ -64,7 +56,7 @@ absl::StatusOr<Slice> MlflowDelivery::ReadSlice(storage::StoreReader& reader) {
     ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                      reader.RunBatches(run_.id, row, kReadBytes));
     for (const storage::StoredBatch& stored : batches) {
-      RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+      RETURN_IF_ERROR(ReadShapes(reader, run_.id, stored.batch, &shapes_));
       points_->Append(stored.batch, shapes_, run_.rows, most, &slice);
       if (slice.next_row <= stored.batch.last) break;
     }

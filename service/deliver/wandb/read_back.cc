@@ -12,6 +12,7 @@
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/asker.h"
+#include "service/deliver/run_shapes.h"
 #include "service/deliver/wandb/api/base_url.h"
 #include "service/deliver/wandb/api/run_read_back.h"
 #include "service/deliver/wandb/api/run_standing.h"
@@ -99,7 +100,7 @@ class ExpectedLines {
       ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                        reader_.RunBatches(run_.id, before, kComparedBytes));
       for (const storage::StoredBatch& stored : batches) {
-        RETURN_IF_ERROR(ReadShapes(stored.batch));
+        RETURN_IF_ERROR(ReadShapes(reader_, run_.id, stored.batch, &shapes_));
         if (own.ends.empty()) {
           own_.SkipReplays(stored.batch, shapes_, to);
           with_added_.SkipReplays(stored.batch, shapes_, to);
@@ -127,15 +128,6 @@ class ExpectedLines {
     if (update.metric.step_sync && !update.metric.step_metric.empty()) {
       added_.insert(update.metric.step_metric);
     }
-  }
-
-  absl::Status ReadShapes(const model::Batch& batch) {
-    const bool known =
-        std::all_of(batch.blocks.begin(), batch.blocks.end(),
-                    [this](const model::Block& block) { return block.shape < shapes_.size(); });
-    if (known) return absl::OkStatus();
-    ASSIGN_OR_RETURN(shapes_, reader_.RunShapes(run_.id));
-    return absl::OkStatus();
   }
 
   std::vector<ExpectedLine> Join(const HistoryLines& own, const HistoryLines& added) const {

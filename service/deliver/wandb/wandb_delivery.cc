@@ -1,12 +1,12 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 
-#include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/run_shapes.h"
 #include "service/deliver/wandb/api/base_url.h"
 #include "service/deliver/wandb/api/file_stream.h"
 #include "service/deliver/wandb/api/server_info.h"
@@ -93,7 +93,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Scan(storage::StoreReader& reader)
   ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                    reader.RunBatches(run_.id, before, kScanBytes));
   for (const storage::StoredBatch& stored : batches) {
-    RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+    RETURN_IF_ERROR(ReadShapes(reader, run_.id, stored.batch, &shapes_));
     history_.Skip(stored.batch, shapes_, delivery_.delivered_rows);
   }
   if (history_.next() == before) {
@@ -102,15 +102,6 @@ absl::StatusOr<absl::Duration> WandbDelivery::Scan(storage::StoreReader& reader)
   }
   summary_changed_ = true;
   return absl::ZeroDuration();
-}
-
-absl::Status WandbDelivery::ReadShapes(storage::StoreReader& reader, const model::Batch& batch) {
-  const bool known =
-      std::all_of(batch.blocks.begin(), batch.blocks.end(),
-                  [this](const model::Block& block) { return block.shape < shapes_.size(); });
-  if (known) return absl::OkStatus();
-  ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
-  return absl::OkStatus();
 }
 
 absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t through) {

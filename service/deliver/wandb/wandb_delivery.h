@@ -202,7 +202,6 @@ class WandbDelivery : public TrackerDelivery {
   absl::StatusOr<absl::Duration> PostCut(storage::StoreReader& reader, absl::Time now);
   absl::Duration PostRows(uint64_t rows, absl::Time now);
 
-  absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
   // Whether the server has answered for a row.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/run_shapes.h"
 #include "service/deliver/wandb/api/file_stream.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/documents/summary_document.h"
@@ -123,7 +124,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::PassReplays(storage::StoreReader& 
   ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                    reader.RunBatches(run_.id, history_.next(), kReadBytes));
   for (const storage::StoredBatch& stored : batches) {
-    RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+    RETURN_IF_ERROR(ReadShapes(reader, run_.id, stored.batch, &shapes_));
     history_.SkipReplays(stored.batch, shapes_, run_.rows);
     if (history_.next() <= stored.batch.last) break;
   }
@@ -145,7 +146,7 @@ absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to
     ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                      reader.RunBatches(run_.id, before, kReadBytes));
     for (const storage::StoredBatch& stored : batches) {
-      RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+      RETURN_IF_ERROR(ReadShapes(reader, run_.id, stored.batch, &shapes_));
       history_.Write(stored.batch, shapes_, to, max_bytes, bare_, &lines_);
       if (history_.at_replay()) break;
     }
