@@ -146,7 +146,6 @@ TEST_F(StreamTest, FirstAnswerHasARequestedStop) {
   daemon_.Post(stop);
   daemon_.Start();
   auto run = Init(MakeSettings());
-  EXPECT_FALSE(run.stop_requested());
   run.Log({{"loss", 0}});
   EXPECT_TRUE(WaitFor([&] { return run.stop_requested(); }));
   EXPECT_FALSE(ranklog::Run().stop_requested());

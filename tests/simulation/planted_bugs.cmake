@@ -377,12 +377,12 @@ plant(part_sender.cc end_before_all_rows
   "sent.sent_end = (complete || @BUG@) && stream")
 # A stream counts as whole before the home has its end.
 plant(part_sender.cc whole_before_the_end
-  "if (sent.sent_end) joined = Joined::kWhole;"
-  "if (sent.sent_end || (@BUG@ && ended)) joined = Joined::kWhole;")
+  "sent.whole = sent.sent_end;"
+  "sent.whole = sent.sent_end || (@BUG@ && ended);")
 # A stream counts as whole though the home has ended it without its last rows.
 plant(part_sender.cc late_counts_as_whole
-  "joined = ended && sent.seq >= stream->durable_seq ?"
-  "joined = ended && (@BUG@ || sent.seq >= stream->durable_seq) ?")
+  "sent.whole = ended && sent.seq >= stream->durable_seq;"
+  "sent.whole = ended && (@BUG@ || sent.seq >= stream->durable_seq);")
 # The home answers after it has applied rows, before the commit.
 plant(push_receiver.cc push_answered_before_commit
   "                 result](storage::Store& store) -> absl::Status {
