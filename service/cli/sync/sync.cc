@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -10,12 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
-#include "ranklog/v1/base_url.h"
 #include "service/base/clock.h"
-#include "service/base/environment.h"
 #include "service/base/file_identity.h"
 #include "service/base/status_macros.h"
 #include "service/base/text/printable.h"
@@ -25,6 +21,7 @@
 #include "service/cli/node/sync_pipeline.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/sync/sync_choice.h"
+#include "service/cli/sync/sync_destinations.h"
 #include "service/cli/sync/sync_logs.h"
 #include "service/cli/sync/sync_report.h"
 #include "service/cli/sync/sync_spools.h"
@@ -41,7 +38,6 @@ namespace {
 constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 // If nothing changes for this long, a run that expects ranks has all its rows for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
-constexpr absl::Duration kEndSoon = absl::Seconds(10);
 // Wait before a silent daemon is asked once more, because a busy one may be slow. Longer than the
 // time for which AskDaemon() remembers the silence.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
@@ -86,9 +82,7 @@ Examples:
 
 struct SyncFlags {
   SyncChoice::Flags choice;
-  std::string to;
-  std::string base_url;
-  std::vector<std::string> set;  // VARIABLE=VALUE
+  SyncDestinations::Flags destinations;
   bool wait = false;
   std::string timeout = "2m";
   LogSyncFlags logs;
@@ -102,6 +96,7 @@ class Sync {
         state_dir_(state_dir),
         spools_(globals, state_dir),
         choice_(flags.choice),
+        destinations_(globals, state_dir, flags.destinations, flags.choice.runs.size()),
         report_(globals, state_dir) {}
 
   absl::Status Run() {
@@ -207,212 +202,18 @@ class Sync {
   }
 
   absl::Status Choose() {
-    if (!flags_.base_url.empty()) {
+    if (!flags_.destinations.base_url.empty()) {
       ASSIGN_OR_RETURN(const std::vector<model::Run> all, choice_.Candidates(*reader_));
-      RETURN_IF_ERROR(SetAddress(all, TrackerOf(all), flags_.base_url));
+      RETURN_IF_ERROR(destinations_.SetAddress(all, pipeline_.get()));
     }
     ASSIGN_OR_RETURN(const std::vector<model::Run> runs, choice_.Candidates(*reader_));
     std::vector<std::string> local;
     for (const model::Run& run : runs) {
-      RETURN_IF_ERROR(AddDestination(run));
-      if (choice_.AreNamed()) RETURN_IF_ERROR(WarnOfVariables(run));
-      if (choice_.AreNamed()) RETURN_IF_ERROR(TryAgain(run));
+      RETURN_IF_ERROR(destinations_.Apply(run, *reader_, pipeline_.get()));
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) local.push_back(run.run_id);
     }
     return choice_.ReportLocalRuns(globals_, runs.size(), local);
-  }
-
-  // A run that was not logged for a destination without a public server has no address of it: it gets
-  // the one that a rank would use here; a run that is named alone, also the other settings.
-  std::map<std::string, std::string> SettingsFor(const model::Run& run,
-                                                 const deliver::Destination& to) const {
-    if (!to.AddressOf(run.settings).empty()) return {};
-    std::map<std::string, std::string> settings = AddressFor(to);
-    if (settings.empty() || flags_.choice.runs.size() != 1) return settings;
-    std::map<std::string, std::string> given;
-    for (const std::string& name : to.words().other_settings) {
-      const std::string variable = to.VariableOf(name);
-      given.emplace(variable, EnvironmentVariable(variable.c_str()));
-    }
-    std::vector<std::string> mistakes;
-    settings.merge(to.SettingsOf(given, &mistakes));
-    for (const std::string& mistake : mistakes) std::cerr << "ranklog: " << mistake << "\n";
-    return settings;
-  }
-
-  static std::map<std::string, std::string> AddressFor(const deliver::Destination& to) {
-    const std::string& setting = to.words().url_setting;
-    if (to.IsDirectory()) {
-      const std::string dir = EnvironmentVariable("WANDB_DIR");
-      return {{setting,
-               std::filesystem::absolute(dir.empty() ? "." : dir).lexically_normal().string()}};
-    }
-    const std::string url = v1::WithoutUser(
-        to.AddressIn([](const std::string& name) { return EnvironmentVariable(name.c_str()); }));
-    if (url.empty()) return {};
-    return {{setting, to.CheckUrl(url).value_or(url)}};
-  }
-
-  absl::Status SetAddress(const std::vector<model::Run>& runs, const deliver::Destination& to,
-                          std::string address) {
-    if (pipeline_ == nullptr) {
-      const int64_t pid = storage::StateLock::Holder(state_dir_);
-      return absl::FailedPreconditionError(absl::StrCat(
-          "process ", pid, " delivers the runs, so their address cannot change now; ",
-          IsDaemon(pid)
-              ? absl::StrCat("run `", globals_.Command("stop"), "`, then this command again")
-              : "wait until it ends, then run this command again"));
-    }
-    if (to.IsDirectory()) address = std::filesystem::absolute(address).lexically_normal().string();
-    return pipeline_->SetAddress(runs, to, address);
-  }
-
-  // That of --to; else the first one that a run goes to.
-  const deliver::Destination& TrackerOf(const std::vector<model::Run>& runs) const {
-    if (!flags_.to.empty()) return *deliver::FindDestination(flags_.to);
-    for (const model::Run& run : runs) {
-      for (const std::string& kind : run.settings.destinations) {
-        const deliver::Destination* const found = deliver::FindDestination(kind);
-        if (found != nullptr) return *found;
-      }
-    }
-    return deliver::UsualDestination();
-  }
-
-  static bool Takes(const deliver::Destination& to, const model::Run& run) {
-    return !run.local_only || (to.words().takes_all_ranks && run.primary_chosen);
-  }
-
-  // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
-  // delivered by another node, except for a destination that takes these.
-  absl::Status AddDestination(model::Run run) {
-    if (!flags_.set.empty() && set_.kind.empty()) RETURN_IF_ERROR(ReadSet());
-    const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
-    const deliver::Destination* const to = deliver::FindDestination(kind);
-    const bool takes = to == nullptr ? !run.local_only : Takes(*to, run);
-    if (kind.empty() || !takes) return absl::OkStatus();
-    std::map<std::string, std::string> settings = set_.settings;
-    if (to != nullptr) settings.merge(SettingsFor(run, *to));
-    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
-    const bool there = std::any_of(deliveries.begin(), deliveries.end(),
-                                   [&](const auto& delivery) { return delivery.kind == kind; });
-    if (there && settings.empty()) return absl::OkStatus();
-    if (!there && flags_.to.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "run ", Printable(run.run_id), " does not go to ", kind, "; add --to ", kind));
-    }
-    if (!settings.empty() && run.state == model::RunState::kRunning && !choice_.AreNamed()) {
-      std::cerr << "run " << Printable(run.run_id)
-                << " is left out: it is still running, and has no "
-                << "address of " << kind << "\n";
-      return absl::OkStatus();
-    }
-    if (!settings.empty()) RETURN_IF_ERROR(AwaitEnd(run));
-    for (const auto& [name, value] : settings)
-      run.settings.destination_settings[kind][name] = value;
-    if (pipeline_ == nullptr) {
-      RETURN_IF_ERROR(AskDaemonToDeliver(globals_, state_dir_, run, kind, true, settings));
-      return CheckTaken(run, kind, settings);
-    }
-    if (!settings.empty()) RETURN_IF_ERROR(pipeline_->SetDestination(run.id, kind, settings));
-    RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
-    return pipeline_->AddDestination(run.id, kind);
-  }
-
-  // A setting in this shell that differs from that of the ranks, and is not used.
-  absl::Status WarnOfVariables(const model::Run& run) const {
-    ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
-    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
-    for (const model::Delivery& delivery : deliveries) {
-      const deliver::Destination* const to = deliver::FindDestination(delivery.kind);
-      if (to == nullptr) continue;
-      for (const std::string& name : to->words().other_settings) {
-        const std::string variable = to->VariableOf(name);
-        const std::string value = EnvironmentVariable(variable.c_str());
-        if (value.empty() || value == stored.settings.Of(to->kind(), name)) continue;
-        std::cerr << "ranklog: " << variable << "=" << Printable(value) << " is not used: ";
-        if (delivery.cursor.empty()) {
-          std::cerr << "its ranks chose where run " << Printable(run.run_id)
-                    << " goes; to change that, use --set " << variable << "=VALUE\n";
-        } else {
-          std::cerr << "run " << Printable(run.run_id) << " is at " << to->words().name
-                    << " already, and stays where it is; set the variable for the ranks of a new "
-                       "run\n";
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // Settings of a running run cannot change. The daemon ends one a moment after its last rank.
-  absl::Status AwaitEnd(const model::Run& run) const {
-    for (const absl::Time until = SteadyNow() + kEndSoon; SteadyNow() < until;) {
-      ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
-      ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader_, stored));
-      ASSIGN_OR_RETURN(const bool ends, AnyEndsSoon({report}));
-      if (!ends) break;
-      absl::SleepFor(kSyncPoll);
-    }
-    return absl::OkStatus();
-  }
-
-  // The settings of --set, which are those of one destination.
-  absl::Status ReadSet() {
-    for (const std::string& word : flags_.set) {
-      const std::pair<std::string, std::string> given =
-          absl::StrSplit(word, absl::MaxSplits('=', 1));
-      const auto& [variable, value] = given;
-      const deliver::Destination* found = nullptr;
-      std::string setting;
-      for (const auto& to : deliver::AllDestinations()) {
-        for (const std::string& name : to->words().other_settings) {
-          if (to->VariableOf(name) != variable) continue;
-          found = to.get();
-          setting = name;
-        }
-      }
-      if (found == nullptr) {
-        return WrongUsage(absl::StrCat("--set: ", Printable(variable),
-                                       " is not a variable with a setting of a tracker, such as "
-                                       "MLFLOW_EXPERIMENT_NAME; for its URL, use --base-url"));
-      }
-      const std::string& kind = flags_.to.empty() ? set_.kind : flags_.to;
-      if (!kind.empty() && found->kind() != kind) {
-        return WrongUsage(absl::StrCat("--set: ", variable, " is not a variable of ", kind));
-      }
-      if (const absl::Status usable = found->CheckSetting(setting, value);
-          !usable.ok() && !value.empty()) {
-        return WrongUsage(absl::StrCat("--set: ", variable, ": ", usable.message()));
-      }
-      set_.kind = found->kind();
-      set_.settings[setting] = value;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckTaken(const model::Run& run, const std::string& kind,
-                          const std::map<std::string, std::string>& settings) const {
-    ASSIGN_OR_RETURN(const model::Run stored, reader_->GetRun(run.id));
-    for (const auto& [name, value] : settings) {
-      if (stored.settings.Of(kind, name) == value) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("the daemon has an older version, which does not take ", name, "; run `",
-                       globals_.Command("stop"), "`, then this command again"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status TryAgain(const model::Run& run) {
-    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
-    for (const model::Delivery& delivery : deliveries) {
-      if (!delivery.set_apart()) continue;
-      const bool named = !flags_.choice.runs.empty();
-      RETURN_IF_ERROR(pipeline_ == nullptr
-                          ? AskDaemonToDeliver(globals_, state_dir_, run, delivery.kind, named)
-                          : pipeline_->TryAgain(run.id, delivery.kind));
-    }
-    return absl::OkStatus();
   }
 
   // These runs wait for a key, while the others are delivered.
@@ -463,28 +264,16 @@ class Sync {
       const bool goes_on = flags_.wait && current.going > 0 && pipeline_ == nullptr &&
                            storage::StateLock::Holder(state_dir_) != 0;
       if (current.open == 0 && !goes_on && (current.going == 0 || still > kQuiet)) {
-        ASSIGN_OR_RETURN(const bool ends, AnyEndsSoon(reports));
+        bool ends = false;
+        for (size_t i = 0; lock_ == nullptr && !ends && i < reports.size(); ++i) {
+          ASSIGN_OR_RETURN(ends, EndsSoon(state_dir_, reports[i].run, *reader_));
+        }
         if (!ends) return absl::OkStatus();
       }
       if (goes_on) moved = SteadyNow();
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kSyncPoll);
     }
-  }
-
-  // Whether the daemon will soon end one of the runs: its ranks have ended, and the daemon only
-  // waits for others that may still attach.
-  absl::StatusOr<bool> AnyEndsSoon(const std::vector<query::RunReport>& reports) const {
-    if (storage::StateLock::Holder(state_dir_) == 0 || lock_ != nullptr) return false;
-    for (const query::RunReport& report : reports) {
-      if (report.run.state != model::RunState::kRunning) continue;
-      ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(report.run.id));
-      const bool any_lives = std::any_of(streams.begin(), streams.end(), [](const auto& stream) {
-        return stream.state == model::StreamState::kLive;
-      });
-      if (!streams.empty() && !any_lives) return true;
-    }
-    return false;
   }
 
   // A rank has started, and its ring could be full long before everything is delivered.
@@ -554,16 +343,13 @@ class Sync {
   const std::string state_dir_;
   SyncSpools spools_;
   SyncChoice choice_;
+  SyncDestinations destinations_;
   SyncReport report_;
   std::unique_ptr<storage::StoreReader> reader_;
   FileIdentity file_;                            // the store that `reader_` has open
   std::unique_ptr<storage::StateLock> lock_;     // null: a daemon holds the store and delivers
   std::unique_ptr<SyncPipeline> pipeline_;       // set only with `lock_`
   std::map<int64_t, absl::Status> without_key_;  // runs, with the error that names the server
-  struct {
-    std::string kind;
-    std::map<std::string, std::string> settings;
-  } set_;                  // of --set
   bool gave_way_ = false;  // the store was passed to a daemon that started later
   std::set<std::tuple<int64_t, std::string, bool>> handed_over_;  // requests to the daemon
 };
@@ -586,10 +372,10 @@ absl::Status RunLogsSync(const Globals& globals, const SyncFlags& flags) {
   }
   if (!flags.choice.project.empty()) return WrongUsage("--project is for runs; use --as-project");
   if (flags.wait) return WrongUsage("--wait is for runs; use --live");
-  if (!flags.set.empty()) return WrongUsage("--set is for runs");
+  if (!flags.destinations.set.empty()) return WrongUsage("--set is for runs");
   logs.paths = flags.choice.runs;
-  logs.to = flags.to;
-  logs.base_url = flags.base_url;
+  logs.to = flags.destinations.to;
+  logs.base_url = flags.destinations.base_url;
   absl::ParseDuration(flags.timeout, &logs.timeout);  // cannot fail: the flag's check accepted it
   return SyncLogs(globals, logs);
 }
@@ -602,10 +388,11 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
   if (const std::string option = OptionOfLogs(flags.logs); !option.empty()) {
     return WrongUsage(absl::StrCat(option, " needs PATH or --all"));
   }
-  if (!flags.base_url.empty() && flags.choice.runs.empty()) {
+  if (!flags.destinations.base_url.empty() && flags.choice.runs.empty()) {
     return WrongUsage("--base-url needs RUN");
   }
-  if (!flags.set.empty() && flags.choice.runs.empty()) return WrongUsage("--set needs RUN");
+  if (!flags.destinations.set.empty() && flags.choice.runs.empty())
+    return WrongUsage("--set needs RUN");
   if (!flags.choice.slurm_job.empty() && !flags.wait) return WrongUsage("--slurm-job needs --wait");
   ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   return Sync(globals, state_dir, flags).Run();
@@ -619,15 +406,15 @@ void AddSync(Program& program) {
       "RUN", &flags.choice.runs,
       "run (id, name or latest), or PATH: a .wandb log, its directory, or a directory of such");
   options.Add("--project", &flags.choice.project, "only runs of this project", {.type = "NAME"});
-  options.Add("--to", &flags.to, "also deliver to this tracker",
+  options.Add("--to", &flags.destinations.to, "also deliver to this tracker",
               {.one_of = deliver::DestinationKinds()});
   options.Add(
-      "--base-url", &flags.base_url,
+      "--base-url", &flags.destinations.base_url,
       "correct the address of the server of RUN, or the directory of offline runs, if nothing of "
       "its job is delivered yet",
       {.type = "URL"});
   options.Add(
-      "--set", &flags.set,
+      "--set", &flags.destinations.set,
       "change a setting of RUN's tracker, such as MLFLOW_EXPERIMENT_ID, under the same condition; "
       "an empty value removes it; may be repeated",
       {.type = "VARIABLE=VALUE"});
