@@ -20,7 +20,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr absl::Duration kEndPoll = absl::Milliseconds(200);
 constexpr absl::Duration kEndSoon = absl::Seconds(10);
 
 std::map<std::string, std::string> AddressFor(const deliver::Destination& to) {
@@ -164,7 +164,7 @@ absl::Status SyncDestinations::AwaitEnd(const model::Run& run, storage::StoreRea
     ASSIGN_OR_RETURN(const model::Run stored, reader.GetRun(run.id));
     ASSIGN_OR_RETURN(const bool ends, EndsSoon(state_dir_, stored, reader));
     if (!ends) break;
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kEndPoll);
   }
   return absl::OkStatus();
 }
