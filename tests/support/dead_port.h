@@ -18,10 +18,13 @@ class DeadPort {
  public:
   enum Kind { kRefuses, kListens };
 
-  explicit DeadPort(Kind kind) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // Connections do not use addresses other than INADDR_LOOPBACK by themselves, so a port of another
+  // one stays free after it.
+  explicit DeadPort(Kind kind, in_addr_t host = INADDR_LOOPBACK)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(host);
     socklen_t size = sizeof address;
     if (bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||

@@ -186,9 +186,11 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     cursor_.project = std::move(upserted->project);
     cursor_.run_id = std::move(upserted->run_id);
     cursor_.display_name = std::move(upserted->display_name);
-    // If a copy of this store has sent rows, the server is asked again for which lines are ours.
-    cursor_.base_offset = found_ > 0 ? 0 : upserted->history_lines;
-    if (found_ > 0) known_at_ = absl::InfinitePast();
+    // If a copy of this store has sent rows, also since the server was asked where the run stands, it
+    // is asked again for which lines are ours.
+    const bool more = upserted->history_lines > server_run_.lines;
+    cursor_.base_offset = found_ > 0 ? 0 : std::min(upserted->history_lines, server_run_.lines);
+    if (found_ > 0 || more) known_at_ = absl::InfinitePast();
   }
   if (!upserted_config_.empty()) server_run_.config = ParseServerJson(upserted_config_);
   upserted_config_.clear();

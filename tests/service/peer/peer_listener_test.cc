@@ -130,16 +130,16 @@ TEST_F(PeerListenerTest, AnyAddressServesIpv4Too) {
 }
 
 TEST_F(PeerListenerTest, UsedAddressIsTriedAgain) {
-  auto other = std::make_unique<testing::DeadPort>(testing::DeadPort::kListens);
+  auto other = std::make_unique<testing::DeadPort>(testing::DeadPort::kListens, 0x7f370001);
   const int port = other->number();
-  Listen({.address = {"127.0.0.1", port}, .retry = absl::Milliseconds(20)});
+  Listen({.address = {"127.55.0.1", port}, .retry = absl::Milliseconds(20)});
   EXPECT_EQ(listener_->error(),
-            "cannot listen at 127.0.0.1:" + std::to_string(port) +
+            "cannot listen at 127.55.0.1:" + std::to_string(port) +
                 " for the daemons of other nodes: Address already in use; end the other program, "
                 "or choose another port on all nodes (--peer-listen)");
   other.reset();
   EXPECT_TRUE(WaitFor([&] { return listener_->error().empty(); }));
-  EXPECT_TRUE(CallWith(key_).ok());
+  EXPECT_OK(Probe(key_, {"127.55.0.1", port}, absl::Now()).status());
 }
 
 TEST_F(PeerListenerTest, ForeignAddressIsAnError) {

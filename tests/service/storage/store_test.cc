@@ -213,8 +213,8 @@ TEST_F(StoreTest, AddressChangesOnlyBeforeAnyDelivery) {
                 StatusIs(absl::StatusCode::kNotFound));
   });
   EXPECT_EQ(address(), "https://a");
-  for (const model::Delivery& delivery : *reader_->Deliveries(run))
-    EXPECT_EQ(delivery.last_error, "");
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run));
+  for (const model::Delivery& delivery : deliveries) EXPECT_EQ(delivery.last_error, "");
   model::Delivery created;
   created.run = run;
   created.kind = "wandb";

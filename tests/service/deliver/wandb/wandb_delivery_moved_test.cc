@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/service/deliver/wandb/several_stores.h"
 
 namespace ranklog::deliver::wandb {
@@ -23,6 +24,25 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 using WandbDeliveryMovedTest = SeveralStoresTest;
+
+// Its upsert is the first that it hears of the rows of the other.
+TEST_F(WandbDeliveryMovedTest, CopyThatDeliversAtTheSameTimeRepeatsTheLines) {
+  NodeStore copy(this, 0, testing::kRunStartUs);
+  for (NodeStore* store : {&a_, &copy}) {
+    SetLogPrefix(*store, "a");
+    store->stored.Append(3);
+    store->stored.Close(model::RunState::kFinished, 0);
+  }
+  const auto has_asked = [&] {
+    const std::vector<std::string> said = copy.Said();
+    return !said.empty() && absl::StrContains(said.back(), "RunResumeStatus");
+  };
+  for (int i = 0; i < 20 && !has_asked(); ++i) copy.Step();
+  ASSERT_TRUE(has_asked());
+  EXPECT_TRUE(a_.Deliver().delivery.complete) << a_.delivery.last_error;
+  EXPECT_TRUE(copy.Deliver().delivery.complete) << copy.delivery.last_error;
+  EXPECT_THAT(Lines(), ElementsAre(0, 1, 2));
+}
 
 TEST_F(WandbDeliveryMovedTest, LeftoverRowsFollowNewerStore) {
   SetLogPrefix(a_, "a");

@@ -34,8 +34,8 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 constexpr char kUrl[] = "https://wandb.example.com";
-constexpr char kMadeRunOf100Lines[] =
-    R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
+constexpr char kMadeNewRun[] =
+    R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":0,
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
 constexpr char kNoRun[] = R"({"data":{"model":{"bucket":null}}})";
@@ -45,7 +45,7 @@ FakeTransport::Answer Usual(const HttpRequest& request) {
   if (absl::StrContains(request.body, "query RunResumeStatus("))
     return FakeTransport::Code(200, kNoRun);
   return FakeTransport::Code(
-      200, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRunOf100Lines : "{}");
+      200, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeNewRun : "{}");
 }
 
 class WandbDeliveryTest : public ::testing::Test {
@@ -150,7 +150,7 @@ TEST_F(WandbDeliveryTest, CursorIsStoredBeforeFirstPost) {
   const StepResult upserted = Step();
   EXPECT_EQ(Upserts(), 1u);
   EXPECT_TRUE(upserted.changed);
-  EXPECT_EQ(upserted.delivery.cursor["base_offset"], 100);
+  EXPECT_EQ(upserted.delivery.cursor["base_offset"], 0);
   EXPECT_EQ(upserted.wait, absl::ZeroDuration());
   const StepResult cut = Step();
   EXPECT_TRUE(cut.changed);
@@ -159,7 +159,7 @@ TEST_F(WandbDeliveryTest, CursorIsStoredBeforeFirstPost) {
   const StepResult posted = Step();
   EXPECT_EQ(posted.delivery.delivered_rows, 3u);
   ASSERT_EQ(Posts().size(), 1u);
-  EXPECT_EQ(OffsetOf(Posts()[0]), 100);
+  EXPECT_EQ(OffsetOf(Posts()[0]), 0);
   EXPECT_EQ(LinesOf(Posts()[0]), 3u);
   EXPECT_EQ(transport_.sent().back().url, "https://wandb.example.com/files/ee/pp/r/file_stream");
 }
@@ -175,7 +175,7 @@ TEST_F(WandbDeliveryTest, SendsFirstRowsImmediatelyThenWaits) {
   now_ += absl::Seconds(2);
   StepUntilIdle();
   ASSERT_EQ(Posts().size(), 2u);
-  EXPECT_EQ(OffsetOf(Posts()[1]), 101);
+  EXPECT_EQ(OffsetOf(Posts()[1]), 1);
 }
 
 TEST_F(WandbDeliveryTest, DoesNotWaitWhileDraining) {
@@ -388,7 +388,7 @@ TEST_F(WandbDeliveryTest, NewDaemonResendsIdenticalLines) {
   StepUntilIdle(/*draining=*/true);
   ASSERT_EQ(Posts().size(), 3u);
   EXPECT_EQ(Posts()[1]["files"]["wandb-history.jsonl"], Posts()[0]["files"]["wandb-history.jsonl"]);
-  EXPECT_EQ(OffsetOf(Posts()[2]), 103);
+  EXPECT_EQ(OffsetOf(Posts()[2]), 3);
   EXPECT_THAT(Posts()[2]["files"]["wandb-history.jsonl"]["content"][0].get<std::string>(),
               HasSubstr("\"x\":0,"));
 }
@@ -406,7 +406,7 @@ TEST_F(WandbDeliveryTest, NewDaemonSummaryCoversAllRows) {
   const json summary =
       json::parse(Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>());
   EXPECT_DOUBLE_EQ(summary["loss"]["mean"].get<double>(), 2.5);
-  EXPECT_EQ(OffsetOf(Posts().back()), 104);
+  EXPECT_EQ(OffsetOf(Posts().back()), 4);
 }
 
 TEST_F(WandbDeliveryTest, SummaryReportsLostRows) {
@@ -547,7 +547,7 @@ TEST_F(WandbDeliveryTest, RefusedKeyKeepsRowsForLater) {
   const StepResult accepted = StepUntilIdle();
   EXPECT_EQ(accepted.delivery.last_error, "");
   EXPECT_EQ(accepted.delivery.delivered_rows, 3u);
-  EXPECT_EQ(OffsetOf(Posts().back()), 100);
+  EXPECT_EQ(OffsetOf(Posts().back()), 0);
   EXPECT_EQ(LinesOf(Posts().back()), 3u);
   EXPECT_EQ(accepted.delivery.refused_rows, 0u);
   EXPECT_TRUE(letters_.empty());
@@ -715,12 +715,12 @@ TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
   stored_.Append(100);
   for (int i = 0; i < 200; ++i) delivery.Step(stored_.reader(), now_, false);
   EXPECT_GT(Posts().size(), 10u);
-  int64_t next = 100;
+  int64_t next = 0;
   for (const json& post : Posts()) {
     EXPECT_EQ(OffsetOf(post), next);
     next += static_cast<int64_t>(LinesOf(post));
   }
-  EXPECT_GT(next, 190);  // the rest is not a full post
+  EXPECT_GT(next, 90);  // the rest is not a full post
 }
 
 }  // namespace
