@@ -241,6 +241,22 @@ TEST_F(JoinedNodesTest, LateRowsAreKnownAfterTheEnd) {
   EXPECT_TRUE(away_.sender->sent());
 }
 
+TEST_F(JoinedNodesTest, LateRowsAreKnownWhileTheRanksLive) {
+  AttachHome();
+  AttachAway();
+  Log(0, 4);
+  Pass(absl::Seconds(2));
+  network_.cut = true;
+  Log(5, 9);
+  Pass(absl::Seconds(32));
+  network_.cut = false;
+  Pass(absl::Seconds(10));
+  Log(10, 14);
+  Pass(absl::Seconds(10));
+  EXPECT_EQ(At(away_, 2).joined, Joined::kOpen);
+  EXPECT_EQ(At(away_, 2).joined_late, 5u);
+}
+
 // Home's rows of rank 1 come late, so home cannot say yet whether those of the others are in time.
 TEST_F(JoinedNodesTest, NodeAsksUntilHomeKnowsWhatIsLate) {
   AttachHome();
