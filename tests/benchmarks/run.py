@@ -53,6 +53,7 @@ FIGURES = {
     "JoinedNodes/8/1": {"percent_of_core", "rss_mib", "slowest_s"},
     "JoinedNodes/128/1": {"percent_of_core", "rss_mib", "slowest_s"},
     "JoinedNodes/1023/1": {"percent_of_core", "rss_mib", "slowest_s"},
+    "JoinedNodes/255/8": {"percent_of_core", "rss_mib", "slowest_s"},
     "JoinedNodes/128/8": {"percent_of_core", "rss_mib", "slowest_s"},
     "LogSyncVersusWandb": {"cpu_ratio", "elapsed_ratio", "memory_ratio"},
     "LoggingOverhead": {"cpu_percent", "step_percent"},
