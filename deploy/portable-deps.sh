@@ -129,7 +129,7 @@ case ${packages[0]} in
     compile abseil "${needed[@]/absl_/}" -- -DBUILD_TESTING=OFF
     ;;
   curl=*)
-    # No path of CA certificates: service/deliver/http/certificates.cc knows those of the distributions.
+    # No path of CA certificates: service/deliver/http/machine/certificates.cc knows those of the distributions.
     compile curl libcurl -- -DHTTP_ONLY=ON -DBUILD_CURL_EXE=OFF -DBUILD_TESTING=OFF -DENABLE_MANUAL=OFF -DENABLE_UNIX_SOCKETS=OFF \
       -DCURL_USE_LIBSSH2=OFF -DCURL_USE_LIBPSL=OFF -DUSE_LIBIDN2=OFF -DCURL_CA_BUNDLE=none -DCURL_CA_PATH=none
     compile fmtlib fmt -- -DFMT_TEST=OFF -DFMT_DOC=OFF

@@ -66,12 +66,14 @@ set(room_service/storage/database service/base)
 set(room_service/storage/rows service/storage/database service/storage/directories service/model service/base)
 set(room_service/aggregate/join service/model)
 set(room_service/deliver/json service/base/text service/model)
-set(room_service/deliver/http service/base service/base/text)
+set(room_client/ring/spool client/ring client/base client/base/text)
+set(room_service/deliver/http service/deliver/http/machine service/base service/base/text)
+set(room_service/deliver/http/machine service/base)
 set(room_service/import/records service/base/text service/deliver/json service/model)
 set(room_service/peer/tls service/base service/base/text)
 set(room_service/ui/curves service/query service/aggregate service/storage service/model service/base)
 set(rooms client/base/hash client/base/text client/content client/stream/socket service/base/text service/storage/database service/storage/rows
-    service/aggregate/join service/deliver/json service/deliver/http service/import/records service/peer/tls service/ui/curves)
+    service/aggregate/join service/deliver/json service/deliver/http service/deliver/http/machine client/ring/spool service/import/records service/peer/tls service/ui/curves)
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)

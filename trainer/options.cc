@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "trainer/base/usage_error.h"
 #include "trainer/data/data.h"
-#include "trainer/usage_error.h"
 
 namespace ranklog::trainer {
 namespace {

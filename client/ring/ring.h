@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "client/ring/ring_writer.h"
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 
 namespace ranklog::internal {
 

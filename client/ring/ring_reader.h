@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 
 namespace ranklog::internal {
 

@@ -18,7 +18,7 @@
 
 #include "client/ring/handles.h"
 #include "client/ring/shapes.h"
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 #include "client/ring/steps.h"
 #include "client/ring/write_result.h"
 #include "ranklog/c.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/stream/headroom.h"
+#include "client/base/headroom.h"
 #include "client/stream/socket/socket.h"
 
 namespace ranklog::internal {

@@ -29,7 +29,7 @@
 #include "service/deliver/credentials.h"
 #include "service/deliver/destination.h"
 #include "service/deliver/http/curl_transport.h"
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 #include "service/deliver/http/url.h"
 
 namespace ranklog::cli {

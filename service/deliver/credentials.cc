@@ -21,7 +21,7 @@
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/destination.h"
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 #include "service/deliver/http/retry.h"
 #include "service/deliver/http/url.h"
 

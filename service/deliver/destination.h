@@ -16,7 +16,7 @@
 #include "service/deliver/credentials.h"
 #include "service/deliver/download.h"
 #include "service/deliver/http/circuit_breaker.h"
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 #include "service/deliver/http/transport.h"
 #include "service/deliver/read_back.h"
 #include "service/deliver/run_delivery.h"

@@ -1,4 +1,4 @@
-#include "client/stream/headroom.h"
+#include "client/base/headroom.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -79,7 +79,7 @@ function(copy from to)
 endfunction()
 
 set(locals_seen 0)
-file(GLOB headers RELATIVE ${ROOT}/client ${ROOT}/client/*.h ${ROOT}/client/*/*.h ${ROOT}/client/base/*/*.h ${ROOT}/client/stream/*/*.h)
+file(GLOB headers RELATIVE ${ROOT}/client ${ROOT}/client/*.h ${ROOT}/client/*/*.h ${ROOT}/client/*/*/*.h)
 string(REPLACE "," ";" sources "${SOURCES}")
 foreach(source ${headers} ${sources})
   copy(${ROOT}/client/${source} ${TO}/client/${source})

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 #include "client/stream/socket/connection.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/closed_descriptors.h"

@@ -1,4 +1,4 @@
-#include "client/ring/spool_room.h"
+#include "client/ring/spool/spool_room.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

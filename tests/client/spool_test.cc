@@ -1,4 +1,4 @@
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

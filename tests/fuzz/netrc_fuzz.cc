@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 #include "service/deliver/wandb/wandb_destination.h"
 #include "tests/fuzz/fuzz.h"
 

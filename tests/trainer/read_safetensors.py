@@ -1,6 +1,6 @@
 """read_safetensors.py safetensors|torch FILE: prints a file's metadata, and shape and sum of its tensors, as JSON.
 
-Reads it by the official package (into NumPy arrays), or by PyTorch from the bytes, as trainer/checkpoint.md has them.
+Reads it by the official package (into NumPy arrays), or by PyTorch from the bytes, as trainer/checkpoint/checkpoint.md has them.
 """
 import json
 import struct

@@ -21,7 +21,7 @@ class AdamW;
 
 namespace ranklog::trainer {
 
-// The complete state of a training. trainer/checkpoint.md describes its file.
+// The complete state of a training. trainer/checkpoint/checkpoint.md describes its file.
 // Model, optimizer and sampler are the same on all ranks, so one file serves all of them.
 struct Checkpoint {
   std::string run_id = {};         // of the log, which continues as well

@@ -12,7 +12,7 @@
 namespace ranklog::trainer {
 
 // Contents of a safetensors file: tensors and texts, by name. Every Python framework reads such
-// files, and reading one runs no code. trainer/checkpoint.md describes the bytes.
+// files, and reading one runs no code. trainer/checkpoint/checkpoint.md describes the bytes.
 struct SafeTensors {
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;

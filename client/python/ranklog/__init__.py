@@ -19,7 +19,7 @@ except ImportError as error:
         f"{__path__[0]} has no compiled part that fits this Python ({error}); install the wheel that deploy/wheel.sh makes, "
         "or set PYTHONPATH to the folder `python` of a build tree"
     ) from error
-from ranklog import _init, _standin, _values, errors
+from ranklog import _init, _unsupported, _values, errors
 from ranklog._artifact import Artifact
 from ranklog._config import Config, Summary
 from ranklog._init import attach, finish, init, login, setup, teardown
@@ -54,7 +54,7 @@ else:
     _init.make_current(None)
 
 
-_standin.install()
+_unsupported.install()
 
 
 def run_id_for(save_dir: str, experiment: str) -> str:
@@ -78,15 +78,14 @@ def __getattr__(name: str) -> Any:
 
         return term
     name = {"wandb_sdk": "sdk"}.get(name, name)
-    if name in _standin.MODULES:
+    if name in _unsupported.MODULES:
         import importlib
 
         return importlib.import_module(f"ranklog.{name}")
-    from ranklog._unsupported import MODULE_NAMES, NONE
     from ranklog._warn import UnsupportedCall
 
-    if name in NONE:
-        return UnsupportedCall(f"ranklog.{name}", MODULE_NAMES[name])
-    if name in MODULE_NAMES:
-        return _standin.absent(f"ranklog.{name}", MODULE_NAMES[name])
+    if name in _unsupported.NONE:
+        return UnsupportedCall(f"ranklog.{name}", _unsupported.MODULE_NAMES[name])
+    if name in _unsupported.MODULE_NAMES:
+        return _unsupported.absent(f"ranklog.{name}", _unsupported.MODULE_NAMES[name])
     raise AttributeError(f"module 'ranklog' has no attribute {name!r}")

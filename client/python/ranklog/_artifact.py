@@ -1,4 +1,4 @@
-"""Artifacts: what is added here, and the calls of a run that upload them. client/uploads.md has what is promised."""
+"""Artifacts: what is added here, and the calls of a run that upload them. client/content/uploads.md has what is promised."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def init(
 
 
 def attach(handle: str) -> Run:
-    """Joins the run of another process of this node by its `run.handle()`. See client/processes.md."""
+    """Joins the run of another process of this node by its `run.handle()`. See client/launch/processes.md."""
     for run in all_runs():
         if run._handle() == handle:  # this process's own, or its parent's over a fork
             return run

@@ -1,4 +1,4 @@
-"""Images, tables, HTML and histograms as values of a row. client/media.md has their limits."""
+"""Images, tables, HTML and histograms as values of a row. client/content/media.md has their limits."""
 
 from __future__ import annotations
 

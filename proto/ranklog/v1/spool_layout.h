@@ -1,4 +1,4 @@
-// The layout of a spool file, byte by byte as client/spool_format.md specifies it. Besides the
+// The layout of a spool file, byte by byte as client/ring/spool/spool_format.md specifies it. Besides the
 // protocol, this is the only format that the rank and the daemon share. The rank writes the file,
 // and the daemon reads it after the rank has died. The ring of a forked child it reads earlier, too.
 

@@ -38,7 +38,7 @@ constexpr uint64_t kSmallRing = v1::kDefaultRingBytes / 4;
 constexpr absl::Duration kTrackerPatience = absl::Seconds(5);  // short, because a user waits
 constexpr absl::Duration kClockSlack = absl::Minutes(5);
 
-// The first choice of a rank for its ring, as client/ring/spool.cc tries them. `skipped`: why it
+// The first choice of a rank for its ring, as client/ring/spool/spool.cc tries them. `skipped`: why it
 // does not use $RANKLOG_SPOOL_DIR.
 std::string FirstSpoolDir(std::string* skipped) {
   if (const std::string named = EnvironmentVariable("RANKLOG_SPOOL_DIR"); !named.empty()) {
@@ -164,7 +164,7 @@ Finding CheckSpoolRoom(int ranks) {
   if (!skipped.empty()) {
     finding.advice = absl::StrCat("ranks do not use RANKLOG_SPOOL_DIR: ", Printable(skipped));
   }
-  // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and
+  // The same shares as in client/ring/spool/spool_room.h: all rings get a quarter of the free space, and
   // a rank's first ring gets half of the rank's part.
   const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
                                            space.available / 4 / static_cast<uint64_t>(ranks) / 2);

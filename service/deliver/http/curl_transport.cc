@@ -11,11 +11,11 @@
 #include "service/base/environment.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/http/certificates.h"
 #include "service/deliver/http/curl_answer.h"
 #include "service/deliver/http/file_body.h"
 #include "service/deliver/http/gzip.h"
-#include "service/deliver/http/proxies.h"
+#include "service/deliver/http/machine/certificates.h"
+#include "service/deliver/http/machine/proxies.h"
 #include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {

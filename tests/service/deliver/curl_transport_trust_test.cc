@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/http/certificates.h"
 #include "service/deliver/http/curl_transport.h"
+#include "service/deliver/http/machine/certificates.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tls_server.h"

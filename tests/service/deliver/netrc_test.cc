@@ -1,4 +1,4 @@
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

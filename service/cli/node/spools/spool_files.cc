@@ -27,7 +27,7 @@ constexpr char kRingPrefix[] = "ring-";
 constexpr char kRingSuffix[] = ".spool";
 constexpr char kDamagedSuffix[] = ".damaged";
 
-// Matches ring-PID-INCARNATION.spool, also with ".damaged" appended; see client/spool_format.md.
+// Matches ring-PID-INCARNATION.spool, also with ".damaged" appended; see client/ring/spool/spool_format.md.
 bool IsRingOf(absl::string_view name, const std::set<uint64_t>& incarnations) {
   absl::ConsumeSuffix(&name, kDamagedSuffix);
   if (!absl::ConsumePrefix(&name, kRingPrefix) || !absl::ConsumeSuffix(&name, kRingSuffix)) {

@@ -1,7 +1,7 @@
 // Locations of the CA certificates by which servers are verified.
 
-#ifndef SERVICE_DELIVER_HTTP_CERTIFICATES_H_
-#define SERVICE_DELIVER_HTTP_CERTIFICATES_H_
+#ifndef SERVICE_DELIVER_HTTP_MACHINE_CERTIFICATES_H_
+#define SERVICE_DELIVER_HTTP_MACHINE_CERTIFICATES_H_
 
 #include <map>
 #include <string>
@@ -36,4 +36,4 @@ absl::StatusOr<Certificates> FindCertificates(const CertificateVariables& job,
 
 }  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_HTTP_CERTIFICATES_H_
+#endif  // SERVICE_DELIVER_HTTP_MACHINE_CERTIFICATES_H_

@@ -1,4 +1,4 @@
-#include "service/deliver/http/certificates.h"
+#include "service/deliver/http/machine/certificates.h"
 
 #include <curl/curl.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
 // The checks only read limits and usage. They reserve nothing, because the trainer may need it. The
 // exception is address space for gRPC's threads: see ReserveArenas().
 
-#ifndef CLIENT_STREAM_HEADROOM_H_
-#define CLIENT_STREAM_HEADROOM_H_
+#ifndef CLIENT_BASE_HEADROOM_H_
+#define CLIENT_BASE_HEADROOM_H_
 
 #include <cstddef>
 
@@ -33,4 +33,4 @@ absl::Status HasRoomToSend(size_t bytes);
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_STREAM_HEADROOM_H_
+#endif  // CLIENT_BASE_HEADROOM_H_

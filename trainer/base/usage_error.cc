@@ -1,4 +1,4 @@
-#include "trainer/usage_error.h"
+#include "trainer/base/usage_error.h"
 
 #include <algorithm>
 

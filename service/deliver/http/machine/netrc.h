@@ -1,5 +1,5 @@
-#ifndef SERVICE_DELIVER_HTTP_NETRC_H_
-#define SERVICE_DELIVER_HTTP_NETRC_H_
+#ifndef SERVICE_DELIVER_HTTP_MACHINE_NETRC_H_
+#define SERVICE_DELIVER_HTTP_MACHINE_NETRC_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ std::string NetrcWithout(absl::string_view text, absl::string_view machine,
 
 }  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_HTTP_NETRC_H_
+#endif  // SERVICE_DELIVER_HTTP_MACHINE_NETRC_H_

@@ -4,8 +4,8 @@
 // One thread writes (RingWriter), the sender reads and frees (RingReader). After the process dies,
 // the daemon reads the rest. This class makes, maps and removes the file.
 
-#ifndef CLIENT_RING_SPOOL_H_
-#define CLIENT_RING_SPOOL_H_
+#ifndef CLIENT_RING_SPOOL_SPOOL_H_
+#define CLIENT_RING_SPOOL_SPOOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -90,4 +90,4 @@ class Spool {
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_RING_SPOOL_H_
+#endif  // CLIENT_RING_SPOOL_SPOOL_H_

@@ -5,8 +5,8 @@
 // because a stopped process would then block all others. Instead, a process checks the room, makes
 // its ring, and checks again. If several processes make rings at once, the last one sees all rings.
 
-#ifndef CLIENT_RING_SPOOL_ROOM_H_
-#define CLIENT_RING_SPOOL_ROOM_H_
+#ifndef CLIENT_RING_SPOOL_SPOOL_ROOM_H_
+#define CLIENT_RING_SPOOL_SPOOL_ROOM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -47,4 +47,4 @@ size_t RoundDownToPages(size_t bytes);
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_RING_SPOOL_ROOM_H_
+#endif  // CLIENT_RING_SPOOL_SPOOL_ROOM_H_

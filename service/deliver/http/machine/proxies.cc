@@ -1,4 +1,4 @@
-#include "service/deliver/http/proxies.h"
+#include "service/deliver/http/machine/proxies.h"
 
 #include <algorithm>
 #include <initializer_list>

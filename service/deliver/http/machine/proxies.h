@@ -1,7 +1,7 @@
 // The proxy of a request, from the same variables that curl reads.
 
-#ifndef SERVICE_DELIVER_HTTP_PROXIES_H_
-#define SERVICE_DELIVER_HTTP_PROXIES_H_
+#ifndef SERVICE_DELIVER_HTTP_MACHINE_PROXIES_H_
+#define SERVICE_DELIVER_HTTP_MACHINE_PROXIES_H_
 
 #include <map>
 #include <string>
@@ -23,4 +23,4 @@ bool NameProxies(const ProxyVariables& variables);
 
 }  // namespace ranklog::deliver
 
-#endif  // SERVICE_DELIVER_HTTP_PROXIES_H_
+#endif  // SERVICE_DELIVER_HTTP_MACHINE_PROXIES_H_

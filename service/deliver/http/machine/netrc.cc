@@ -1,4 +1,4 @@
-#include "service/deliver/http/netrc.h"
+#include "service/deliver/http/machine/netrc.h"
 
 #include <algorithm>
 #include <utility>

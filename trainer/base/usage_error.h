@@ -1,7 +1,7 @@
 // What is wrong with a command line. For options.cc only; includes CLI11.
 
-#ifndef TRAINER_USAGE_ERROR_H_
-#define TRAINER_USAGE_ERROR_H_
+#ifndef TRAINER_BASE_USAGE_ERROR_H_
+#define TRAINER_BASE_USAGE_ERROR_H_
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -22,4 +22,4 @@ int WrongUsage(const std::string& reason);
 
 }  // namespace ranklog::trainer
 
-#endif  // TRAINER_USAGE_ERROR_H_
+#endif  // TRAINER_BASE_USAGE_ERROR_H_

@@ -1,4 +1,4 @@
-#include "client/stream/headroom.h"
+#include "client/base/headroom.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "client/ring/spool.h"
+#include "client/ring/spool/spool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "client/base/descriptor.h"
 #include "client/base/text/keys.h"
-#include "client/ring/spool_room.h"
+#include "client/ring/spool/spool_room.h"
 
 namespace ranklog::internal {
 namespace {
