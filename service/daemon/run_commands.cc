@@ -95,6 +95,7 @@ absl::Status RunCommands::CheckDestination(ControlService::NewDestination& to) c
   }
   if (!mistakes.empty()) return absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
   to.settings = std::move(settings);
+  if (!destination->NeedsKey()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(parts_.state_dir));
   ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(to.run));
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(to.run));

@@ -114,16 +114,22 @@ TEST(OfflineTest, KilledDaemonWritesEachRowOnce) {
   }
 }
 
-TEST(OfflineTest, LocalRunIsWrittenLater) {
-  Node node;
+class LocalRunTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LocalRunTest, IsWrittenLater) {
+  const bool by_the_daemon = GetParam();
+  Node node({"--transmit-interval", "100ms"});
   node.Start();
   ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"});
   EXPECT_EQ(rank.Wait(), 0);
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
-  EXPECT_EQ(node.Terminate(), 0);
+  if (!by_the_daemon) {
+    EXPECT_EQ(node.Terminate(), 0);
+  }
   const TempDir dir;
   const auto run = [&](std::vector<std::string> args) {
-    args.insert(args.begin(), {RANKLOG_CLI, "--state-dir", node.state_dir()});
+    args.insert(args.begin(), {RANKLOG_CLI, by_the_daemon ? "--address" : "--state-dir",
+                               by_the_daemon ? node.address() : node.state_dir()});
     return RunToEnd(
         args,
         {.environment = {{"WANDB_DIR", dir.path()}}, .unset = {"WANDB_API_KEY"}, .output = ""});
@@ -138,6 +144,8 @@ TEST(OfflineTest, LocalRunIsWrittenLater) {
   EXPECT_EQ(verify.code, 0) << verify.output;
   EXPECT_THAT(verify.output, HasSubstr("10 rows written to " + dir.path() + "/wandb/offline-run-"));
 }
+
+INSTANTIATE_TEST_SUITE_P(ByTheDaemon, LocalRunTest, ::testing::Bool());
 
 TEST(OfflineTest, RowsWaitForADirectoryThatCanBeWritten) {
   Node node({"--transmit-interval", "100ms"});

@@ -78,6 +78,21 @@ class Bad:
         self.assertEqual(row["histogram"], {"_type": "histogram", "values": [2, 1], "bins": [0, 0.5, 1]})
         self.assertEqual(row["loss"], 1)
 
+    def test_histogram_without_numpy(self):
+        """The wheel needs no other package."""
+        node.require("numpy")
+        printed = self.python("""
+            import sys
+            import ranklog
+            lists = ([0, 0, 1], [1.5, -2, float('nan'), 8, float('inf')], [3], [], range(100))
+            with_numpy = [ranklog.Histogram(values, num_bins=8) for values in lists]
+            sys.modules["numpy"] = None  # an import fails now
+            for values, other in zip(lists, with_numpy):
+                histogram = ranklog.Histogram(values, num_bins=8)
+                print(histogram.histogram == other.histogram, max(abs(a - b) for a, b in zip(histogram.bins, other.bins)) < 1e-9)
+        """)
+        self.assertEqual(printed, "True True\n" * 5)
+
     def test_image_is_png(self):
         node.require("numpy")
         node.require("torch")

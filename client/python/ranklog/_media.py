@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -249,13 +250,28 @@ class Histogram:
 
 
 def _count(sequence: Any, bins: int) -> tuple[list[int], list[float]]:
-    import numpy
-
     if _values.is_array(sequence):
         sequence = _values.on_host(sequence)
         sequence = sequence.float() if hasattr(sequence, "float") else sequence  # numpy has no bfloat16
+    try:
+        import numpy
+    except ImportError:
+        return _count_without_numpy(sequence, bins)
     array = numpy.asarray(sequence).ravel()
     if array.dtype.kind == "f":  # numpy.histogram fails with NaN and infinities
         array = array[numpy.isfinite(array)]
     counts, edges = numpy.histogram(array, bins=bins)
     return counts.tolist(), edges.tolist()
+
+
+def _count_without_numpy(sequence: Any, bins: int) -> tuple[list[int], list[float]]:
+    """Bins of equal width from the smallest to the largest value, as numpy.histogram() has them."""
+    flat = sequence.flatten().tolist() if hasattr(sequence, "flatten") else sequence
+    values = [value for value in map(float, flat) if math.isfinite(value)]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    counts = [0] * bins
+    for value in values:
+        counts[min(int((value - low) / (high - low) * bins), bins - 1)] += 1
+    return counts, [low + (high - low) * i / bins for i in range(bins)] + [high]
