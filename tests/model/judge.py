@@ -108,7 +108,7 @@ class Run:
             self.check("replayed_rows", self.run["replayed_rows"],
                        len([step for step in again if step <= max(first, default=-1)]) + len(behind))
 
-    # service/json.md: "`export RUN --raw` a line per row of a rank: `rank`, `stream`, `seq`, `step`, `timestamp`, `values`"; every row for
+    # service/json.md: "`export RUN --raw`: a line per row of a rank: `rank`, `stream`, `seq`, `step`, `timestamp`, `values`"; every row for
     # which Log() returned true is there, in the order of its thread.
     def judge_raw(self):
         got = collections.defaultdict(list)
