@@ -1,4 +1,4 @@
-// What W&B's server would receive, as records of a `.wandb` log. README.md has the table.
+// What W&B's server would receive, as records of a `.wandb` log.
 
 #ifndef SERVICE_DELIVER_OFFLINE_RECORDS_H_
 #define SERVICE_DELIVER_OFFLINE_RECORDS_H_
