@@ -12,6 +12,7 @@
 #include "service/cli/node/sync_pipeline.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/progress_bar.h"
+#include "service/cli/runs/verify_output.h"
 #include "service/cli/runs/verify_report.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/destination.h"

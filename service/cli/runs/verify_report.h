@@ -1,4 +1,4 @@
-// The result of `ranklog verify`, for users and programs.
+// What `ranklog verify` found, and which of it are problems.
 
 #ifndef SERVICE_CLI_RUNS_VERIFY_REPORT_H_
 #define SERVICE_CLI_RUNS_VERIFY_REPORT_H_
@@ -9,7 +9,6 @@
 #include "absl/types/optional.h"
 #include "service/cli/node/globals.h"
 #include "service/cli/node/spools/unread_spools.h"
-#include "service/cli/output/terminal.h"
 #include "service/deliver/read_back.h"
 #include "service/query/findings.h"
 #include "service/query/run_report.h"
@@ -41,10 +40,6 @@ query::Findings ProblemsOf(const std::vector<UnreadSpool>& spools);
 query::Findings ProblemsOf(const query::RunReport& run);
 query::Findings ProblemsOf(const query::RankCheck& rank);
 query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
-
-// The object of `ranklog verify --json`, an interface for scripts; service/json.md describes it.
-model::Json ToJson(const VerifyReport& report);
-std::string ToText(const VerifyReport& report, const Terminal& terminal);
 
 }  // namespace ranklog::cli
 
