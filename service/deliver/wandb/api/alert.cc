@@ -30,8 +30,7 @@ std::string AlertBody(const AlertRequest& alert) {
 }
 
 absl::Status ParseAlert(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the alert"));
+  ASSIGN_OR_RETURN(const json answer, ParseAccepted(body, "the server refused the alert"));
   if (At(answer, {"data", "notifyScriptableRunAlert", "success"}) == json(true)) {
     return absl::OkStatus();
   }

@@ -1,5 +1,7 @@
 #include "service/deliver/wandb/api/graphql.h"
 
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
@@ -21,16 +23,26 @@ std::string GraphqlBody(const char* query, const char* operation, Json variables
 
 json ParseAnswer(absl::string_view body) { return ParseBoundedJson(body, kMaxAnswerValues); }
 
-absl::Status ErrorsOf(const json& answer, std::string message) {
+absl::StatusOr<json> ParseAccepted(absl::string_view body, std::string refused) {
+  json answer = ParseAnswer(body);
   const json errors = At(answer, {"errors"});
-  if (!errors.is_array() || errors.empty()) return absl::OkStatus();
-  for (const json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
-  return absl::FailedPreconditionError(Excerpt(message));
+  if (!errors.is_array() || errors.empty()) return answer;
+  for (const json& error : errors) absl::StrAppend(&refused, ": ", TextAt(error, {"message"}));
+  return absl::FailedPreconditionError(Excerpt(refused));
+}
+
+absl::StatusOr<json> ParseRun(absl::string_view body, std::string refused) {
+  ASSIGN_OR_RETURN(const json answer, ParseAccepted(body, std::move(refused)));
+  json run = At(answer, {"data", "project", "run"});
+  if (At(answer, {"data"}).is_object() && run.is_null()) {
+    return absl::NotFoundError("the server shows no such run");
+  }
+  return run;
 }
 
 absl::StatusOr<json> ParseGraphql(absl::string_view body, const char* field) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, absl::StrCat("the server refused ", field)));
+  ASSIGN_OR_RETURN(const json answer,
+                   ParseAccepted(body, absl::StrCat("the server refused ", field)));
   json found = At(answer, {"data", field});
   if (found.is_null()) {
     return absl::InternalError(

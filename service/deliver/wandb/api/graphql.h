@@ -28,8 +28,12 @@ model::Json OrNull(const std::string& text);
 absl::StatusOr<nlohmann::json> ParseGraphql(absl::string_view body, const char* field);
 // An answer within the limits of bounded_json.h; discarded if it is not JSON.
 nlohmann::json ParseAnswer(absl::string_view body);
-// kFailedPrecondition: the answer has errors; its message is `message` with theirs, shortened.
-absl::Status ErrorsOf(const nlohmann::json& answer, std::string message);
+// The same, of an answer without errors.
+//   kFailedPrecondition  the server reports errors; the message is `refused` with theirs, shortened
+absl::StatusOr<nlohmann::json> ParseAccepted(absl::string_view body, std::string refused);
+// The run in the answer to a query of project.run. Errors as above, and
+//   kNotFound  the server shows no such run
+absl::StatusOr<nlohmann::json> ParseRun(absl::string_view body, std::string refused);
 // kInternal: a name is longer than that of a W&B server.
 absl::Status CheckNames(std::initializer_list<const std::string*> names);
 // A number of lines or a step from a server; nullopt if it is not a non-negative integer in range.

@@ -24,8 +24,7 @@ std::string RunFilesBody(const std::string& entity, const std::string& project,
 }
 
 absl::StatusOr<UploadUrls> ParseRunFiles(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused CreateRunFiles"));
+  ASSIGN_OR_RETURN(const json answer, ParseAccepted(body, "the server refused CreateRunFiles"));
   const json made = At(answer, {"data", "createRunFiles"});
   const json files = At(made, {"files"});
   if (!files.is_array()) {

@@ -35,19 +35,13 @@ std::string HistoryBody(const HistoryQuery& query) {
 }
 
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the history"));
-  const json project = At(answer, {"data", "project"});
-  if (At(answer, {"data"}).is_object() && At(project, {"run"}).is_null()) {
-    return absl::NotFoundError("the server shows no such run");
-  }
-  const json lines = At(project, {"run", "history"});
-  const absl::optional<int64_t> count = WholeNumber(At(project, {"run", "historyLineCount"}));
+  ASSIGN_OR_RETURN(const json run, ParseRun(body, "the server refused the query of the history"));
+  const json lines = At(run, {"history"});
+  const absl::optional<int64_t> count = WholeNumber(At(run, {"historyLineCount"}));
   if (!lines.is_array() || !count.has_value()) {
     return absl::InternalError("the answer has no history; is this a W&B server?");
   }
-  HistoryPage page = {
-      .lines = {}, .line_count = *count, .state = TextAt(project, {"run", "state"})};
+  HistoryPage page = {.lines = {}, .line_count = *count, .state = TextAt(run, {"state"})};
   for (const json& line : lines) {
     if (!line.is_string()) return absl::InternalError("a history line is not a string");
     page.lines.push_back(line.get<std::string>());
@@ -61,12 +55,8 @@ std::string DocumentsBody(const std::string& entity, const std::string& project,
 }
 
 absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the config and the summary"));
-  const json run = At(answer, {"data", "project", "run"});
-  if (At(answer, {"data"}).is_object() && run.is_null()) {
-    return absl::NotFoundError("the server shows no such run");
-  }
+  ASSIGN_OR_RETURN(const json run,
+                   ParseRun(body, "the server refused the query of the config and the summary"));
   if (!run.is_object() || !run.contains("config") || !run.contains("summaryMetrics")) {
     return absl::InternalError("the answer has no config and summary; is this a W&B server?");
   }

@@ -28,6 +28,8 @@ constexpr char kState[] =
     "query Run($project: String!, $entity: String!, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { state } } }";
 
+constexpr char kStateRefused[] = "the server refused the query of the run's state";
+
 // The time of a line or a summary; nullopt if it has no time.
 absl::optional<int64_t> TimeOf(const json& row) {
   constexpr double kMaxSeconds = 9e12;  // fits in an int64_t as microseconds
@@ -79,8 +81,7 @@ std::string StandingBody(const std::string& entity, const std::string& project,
 }
 
 absl::StatusOr<ServerRunState> ParseStanding(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
+  ASSIGN_OR_RETURN(const json answer, ParseAccepted(body, kStateRefused));
   const json project = At(answer, {"data", "model"});
   const json run = At(project, {"bucket"});
   // Without the member, it is not the answer to this query.
@@ -124,12 +125,7 @@ std::string StateBody(const std::string& entity, const std::string& project,
 }
 
 absl::StatusOr<std::string> ParseState(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
-  const json run = At(answer, {"data", "project", "run"});
-  if (At(answer, {"data"}).is_object() && run.is_null()) {
-    return absl::NotFoundError("the server shows no such run");
-  }
+  ASSIGN_OR_RETURN(const json run, ParseRun(body, kStateRefused));
   std::string state = TextAt(run, {"state"});
   if (state.empty()) {
     return absl::InternalError("the answer has no state of the run; is this a W&B server?");

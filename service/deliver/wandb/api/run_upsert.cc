@@ -69,8 +69,7 @@ std::string UpsertBody(const Upsert& upsert) {
 }
 
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
-  const json answer = ParseAnswer(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused UpsertBucket"));
+  ASSIGN_OR_RETURN(const json answer, ParseAccepted(body, "the server refused UpsertBucket"));
   const json bucket = At(answer, {"data", "upsertBucket", "bucket"});
   Upserted upserted = {.storage_id = TextAt(bucket, {"id"}),
                        .run_id = TextAt(bucket, {"name"}),
