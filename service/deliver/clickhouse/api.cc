@@ -146,9 +146,7 @@ Outcome OutcomeOf(const absl::StatusOr<HttpResponse>& answer) {
     return std::count(std::begin(kTemporary), std::end(kTemporary), code) > 0 ? Outcome::kLater
                                                                               : Outcome::kBlocked;
   }
-  const Outcome outcome = Classify(answer);
-  const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
-  return refused ? Outcome::kBlocked : outcome;
+  return OfQuestion(Classify(answer));
 }
 
 bool IsKeyRefused(const HttpResponse& answer) {

@@ -38,6 +38,12 @@ Outcome Classify(const absl::StatusOr<HttpResponse>& answer) {
   }
 }
 
+bool IsRefusal(Outcome outcome) {
+  return outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
+}
+
+Outcome OfQuestion(Outcome outcome) { return IsRefusal(outcome) ? Outcome::kBlocked : outcome; }
+
 std::string Excerpt(absl::string_view text) {
   constexpr size_t kShown = 500;
   std::string shown = ToUtf8(text.substr(0, kShown + 3));  // so that the last character is complete

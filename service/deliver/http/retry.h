@@ -32,6 +32,11 @@ enum class Outcome {
 //   kLater     everything else, without a limit on retries
 Outcome Classify(const absl::StatusOr<HttpResponse>& answer);
 
+// kRefused or kTooLarge: the content of the request is at fault.
+bool IsRefusal(Outcome outcome);
+// kBlocked for a refusal of a request that has no content to drop: it is repeated, but rarely.
+Outcome OfQuestion(Outcome outcome);
+
 // The start of a server's text, to be shown to users: at most 500 bytes of valid UTF-8, without
 // control characters.
 std::string Excerpt(absl::string_view text);

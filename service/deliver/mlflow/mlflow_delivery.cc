@@ -81,9 +81,7 @@ MlflowDelivery::Wait MlflowDelivery::SearchRuns(const RunFilter& filter, absl::s
 absl::Duration MlflowDelivery::NotAccepted(absl::string_view what,
                                            const absl::StatusOr<HttpResponse>& answer,
                                            absl::Time now) {
-  const Outcome outcome = Classify(answer);
-  const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
-  return Failed(refused ? Outcome::kBlocked : outcome, what, answer, now);
+  return Failed(OfQuestion(Classify(answer)), what, answer, now);
 }
 
 }  // namespace ranklog::deliver::mlflow

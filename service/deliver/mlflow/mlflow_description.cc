@@ -96,7 +96,7 @@ MlflowDelivery::Wait MlflowDelivery::SendDescription(absl::Time now) {
   const absl::StatusOr<HttpResponse> answer =
       SendRequest(Post(server(), "runs/log-batch", PairsBody(cursor_.run_id, kind, pairs)));
   const Outcome outcome = Classify(answer);
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+  if (IsRefusal(outcome)) {
     return OnPairsRefused(kind, pairs, answer);
   }
   if (outcome != Outcome::kAccepted) {

@@ -73,7 +73,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSummary(storage::StoreR
         SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, *part)),
                     /*large=*/true);
     const Outcome outcome = Classify(answer);
-    if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    if (IsRefusal(outcome)) {
       if (!run_checked_) {
         check_run_ = true;
         return absl::ZeroDuration();

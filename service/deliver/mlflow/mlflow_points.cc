@@ -23,10 +23,6 @@ constexpr uint64_t kMaxUnsure = 100;
 constexpr uint64_t kMaxSamples = 1000;
 constexpr size_t kMaxUnsentKeys = 100;  // of which the user is told
 
-bool IsRefused(Outcome outcome) {
-  return outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
-}
-
 // The part that is sent next; empty: all was sent.
 std::string& NextPart(Slice& slice) { return slice.finite.empty() ? slice.nan : slice.finite; }
 
@@ -84,7 +80,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendRows(storage::StoreRead
       run_checked_ = false;
       OnSuccess();
       if (!NextPart(*slice_).empty()) return absl::ZeroDuration();
-    } else if (IsRefused(outcome)) {
+    } else if (IsRefusal(outcome)) {
       if (!run_checked_ && !IsDuplicate(answer)) {
         check_run_ = true;
         return absl::ZeroDuration();
@@ -165,7 +161,7 @@ absl::StatusOr<MlflowDelivery::Wait> MlflowDelivery::SendSamples(storage::StoreR
         SendRequest(Post(server(), "runs/log-batch", MetricsBody(cursor_.run_id, slice.finite)),
                     /*large=*/true);
     const Outcome outcome = Classify(answer);
-    if (IsRefused(outcome)) {
+    if (IsRefusal(outcome)) {
       if (!run_checked_) {
         check_run_ = true;
         return absl::ZeroDuration();

@@ -170,7 +170,7 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
 absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,
                                          absl::Time now) {
   const Outcome outcome = Classify(answer);
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+  if (IsRefusal(outcome)) {
     return UpsertRefused(answer, now);
   }
   if (outcome != Outcome::kAccepted)

@@ -11,6 +11,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/wandb/api/file_stream.h"
+#include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -86,7 +87,7 @@ absl::StatusOr<absl::optional<absl::Duration>> WandbDelivery::SendConsole(
   }
   const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Classify(answer);
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+  if (IsRefusal(outcome)) {
     AddDeadLetter(0, absl::StrCat(kConsoleLetter, Explain(answer)), post.console.front());
   } else if (outcome != Outcome::kAccepted) {
     return absl::optional<absl::Duration>(

@@ -217,7 +217,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
 
   const absl::StatusOr<HttpResponse> answer = Post(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Classify(answer);
-  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+  if (IsRefusal(outcome)) {
     if (alone) return SamplesRefused(answer);
     if (with_samples) {
       samples_alone_ = true;

@@ -21,12 +21,6 @@ constexpr int64_t kLinesOfAStep = 100;          // limit for the lines of one st
 // Servers may round times.
 constexpr int64_t kSameTimeUs = 1000;
 
-// Refusals of a query count as kBlocked: the query is repeated, but rarely.
-Outcome OfQuestion(Outcome outcome) {
-  const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
-  return refused ? Outcome::kBlocked : outcome;
-}
-
 // What the summary keeps of the values of other programs. A larger one would be stored with each
 // post.
 nlohmann::json KeptSummary(const nlohmann::json& summary) {
