@@ -265,15 +265,18 @@ Orphans::LivingRing Orphans::Describe(const OrphanRing& living) {
   return {living.file->path(), found->session.launch.process, found->session.identity.pid};
 }
 
-std::vector<model::StreamKey> Orphans::AttachForked(const std::vector<OrphanRing>& left,
-                                                    const std::vector<LivingRing>& living) {
+Orphans::Forked Orphans::AttachForked(const std::vector<OrphanRing>& left,
+                                      const std::vector<LivingRing>& living) {
   std::map<std::string, std::set<int64_t>> pids;  // by process
   for (const LivingRing& ring : living) pids[ring.process].insert(ring.pid);
+  std::vector<Found> dead;
   for (const OrphanRing& ring : left) {
-    const LivingRing dead = Describe(ring);
-    pids[dead.process].insert(dead.pid);
+    absl::StatusOr<Found> found = Read(ring);
+    if (!found.ok()) continue;
+    pids[found->session.launch.process].insert(found->session.identity.pid);
+    dead.push_back(*std::move(found));
   }
-  std::vector<model::StreamKey> attached;
+  Forked forked;
   for (const LivingRing& ring : living) {
     if (ring.process.empty() || pids[ring.process].size() < 2) continue;
     auto file = RingFile::OpenLeft(ring.path);
@@ -283,11 +286,21 @@ std::vector<model::StreamKey> Orphans::AttachForked(const std::vector<OrphanRing
     const OrphanRing opened = {*std::move(file), *std::move(reader)};
     const absl::StatusOr<Found> found = Read(opened);
     if (!found.ok() || found->session.launch.process != ring.process) continue;
-    if (context_.registry->MustWaitForPredecessor(found->session.stream, ring.process)) continue;
+    const model::StreamKey& key = found->session.stream;
+    if (context_.registry->FindIncarnation(key.incarnation)) continue;
+    if (context_.registry->MustWaitForPredecessor(key, ring.process)) continue;
+    if (std::any_of(dead.begin(), dead.end(), [&](const Found& other) {
+          return IsSameRank(other.session.stream, key) &&
+                 other.session.launch.process != ring.process &&
+                 !Known(other.session.stream, other.left->ring);
+        })) {
+      forked.waiting = true;
+      continue;
+    }
     const absl::StatusOr<Attached> now = Attach(*found, /*lives=*/true);
-    if (now.ok()) attached.push_back(now->live.key);
+    if (now.ok()) forked.attached.push_back(now->live.key);
   }
-  return attached;
+  return forked;
 }
 
 bool Orphans::Known(const model::StreamKey& key, const SpoolReader& ring) {

@@ -64,9 +64,13 @@ class Orphans {
   static LivingRing Describe(const OrphanRing& living);
   // Attaches those of `living` whose process and its forked children have several rings in `living`
   // and `left`. Call it before Adopt(left): a step of the run must not be closed by one of these
-  // processes before the others have connected. Returns the attached streams.
-  std::vector<model::StreamKey> AttachForked(const std::vector<OrphanRing>& left,
-                                             const std::vector<LivingRing>& living);
+  // processes before the others have connected. `waiting`: some wait until a ring in `left` of an
+  // earlier process of their rank is adopted, whose rows would be late otherwise.
+  struct Forked {
+    std::vector<model::StreamKey> attached;
+    bool waiting = false;
+  };
+  Forked AttachForked(const std::vector<OrphanRing>& left, const std::vector<LivingRing>& living);
 
  private:
   // When a process called Init(). Within a boot by the monotonic boot clock, which nobody can set.

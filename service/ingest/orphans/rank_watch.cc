@@ -93,13 +93,20 @@ void RankWatch::Run() {
     for (const Orphans::OrphanRing& ring : passed_) AddLeft(&rings, ring);
     WatchPeers();
     Sweep(now);  // before Adopt(): these streams are older than the rings found
-    AttachForked(rings, now);
+    bool forked_wait = AttachForked(rings, now);
+    const auto attach_waiting = [&] {
+      if (forked_wait) forked_wait = AttachForked(rings, now);
+    };
     const bool taken = orphans_.Adopt(
         rings.left,
         [this](const Orphans::OrphanRing& ring, const absl::Status& why) {
           IgnoreRing(*ring.file, why);
         },
-        [this] { CallWaiting(/*caught_up=*/false); });
+        [&] {
+          attach_waiting();
+          CallWaiting(/*caught_up=*/false);
+        });
+    attach_waiting();
     if (taken) passed_.clear();
     if (taken && rings.more) next_scan = now;
     CallWaiting(/*caught_up=*/!more);
@@ -257,10 +264,9 @@ void RankWatch::AddLeft(Rings* rings, Orphans::OrphanRing ring) {
   rings->left.push_back(std::move(ring));
 }
 
-void RankWatch::AttachForked(const Rings& rings, absl::Time now) {
-  for (const model::StreamKey& key : orphans_.AttachForked(rings.left, rings.living)) {
-    expected_[key] = now;
-  }
+bool RankWatch::AttachForked(const Rings& rings, absl::Time now) {
+  const Orphans::Forked forked = orphans_.AttachForked(rings.left, rings.living);
+  for (const model::StreamKey& key : forked.attached) expected_[key] = now;
   std::erase_if(expected_, [&](const auto& expected) {
     const auto& [key, since] = expected;
     const absl::optional<LiveStream> live = context_.registry->Find(key);
@@ -272,6 +278,7 @@ void RankWatch::AttachForked(const Rings& rings, absl::Time now) {
     if (passed.ok()) context_.run_changed(live->run);
     return passed.ok();
   });
+  return forked.waiting;
 }
 
 void RankWatch::IgnoreRing(const RingFile& file, const absl::Status& why) {

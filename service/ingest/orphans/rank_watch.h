@@ -120,8 +120,8 @@ class RankWatch {
   void Examine(const std::string& path, Rings* rings);
   static void AddLeft(Rings* rings, Orphans::OrphanRing ring);
   // Attaches by their rings the ranks that forked, and their children. Runs no longer wait for
-  // those that did not connect in time.
-  void AttachForked(const Rings& rings, absl::Time now);
+  // those that did not connect in time. Returns whether some wait until `rings.left` is adopted.
+  bool AttachForked(const Rings& rings, absl::Time now);
   void IgnoreRing(const RingFile& file, const absl::Status& why);
 
   const IngestContext& context_;

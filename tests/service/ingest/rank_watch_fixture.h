@@ -128,12 +128,13 @@ class RankWatchTest : public ::testing::Test {
     return rank;
   }
   // Leaves a ring of one process of job 1, which has forked.
-  void LeaveForked(uint64_t incarnation, int64_t pid) const {
+  void LeaveForked(uint64_t incarnation, int64_t pid,
+                   const std::string& process = "process@1") const {
     v1::Hello hello = HelloOf(incarnation);
     hello.mutable_stream()->set_job_id(Job(1));
     hello.mutable_identity()->set_pid(pid);
     hello.mutable_launch()->set_id("launch");
-    hello.mutable_launch()->set_process("process@1");
+    hello.mutable_launch()->set_process(process);
     testing::RingImage ring = Ring(incarnation);
     ring.Hello(hello.SerializeAsString());
     Leave(incarnation, ring);

@@ -62,6 +62,21 @@ TEST_F(RankWatchTest, LiveParentIsAttachedBeforeItsDeadChildIsDrained) {
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
+// Both are found by the first scan. Rows of the first process would be late in the run.
+TEST_F(RankWatchTest, ForkedSuccessorWaitsForRingsOfADeadProcess) {
+  LeaveForked(1, /*pid=*/50, "process@0");
+  LeaveForked(2, /*pid=*/100);
+  LeaveForked(3, /*pid=*/101);
+  const UniqueFd parent = Lock(2), child = Lock(3);
+  const std::vector<model::Stream> streams = TakeWhatIsLeft();
+  ASSERT_EQ(streams.size(), 3u);
+  EXPECT_EQ(streams[0].key.incarnation, 1u) << "attached first";
+  EXPECT_EQ(streams[0].durable_seq, 2u);
+  for (const size_t living : {1, 2}) {
+    EXPECT_EQ(streams[living].state, model::StreamState::kLive);
+  }
+}
+
 TEST_F(RankWatchTest, LiveRankThatDidNotForkAttachesByItself) {
   LeaveForked(1, /*pid=*/100);
   LeaveForked(2, /*pid=*/100);  // of another thread
