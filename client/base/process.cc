@@ -1,5 +1,6 @@
 #include "client/base/process.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include <new>
@@ -23,6 +24,11 @@ uint64_t MicrosSinceBoot() {
   timespec now = {};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+uint64_t MostFileBytes() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 void BeginForkedChild() {

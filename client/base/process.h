@@ -20,6 +20,9 @@ uint64_t Generation();
 // CLOCK_BOOTTIME in microseconds: the same for all processes of the node, and never set.
 uint64_t MicrosSinceBoot();
 
+// The file size limit. The kernel ends a process that makes a larger file, also in memory (SIGXFSZ).
+uint64_t MostFileBytes();
+
 // Called by the fork handler in the child, while it has one thread. Increments the generation, and
 // recreates StateMutex(), because threads that waited for it exist only in the parent.
 void BeginForkedChild();

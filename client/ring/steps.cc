@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/base/descriptor.h"
+#include "client/base/process.h"
 
 namespace ranklog::internal {
 namespace {
@@ -19,6 +20,7 @@ constexpr int kStepsSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Returns -1 if there is none.
 int MakeStepsFile(size_t bytes) {
+  if (bytes > MostFileBytes()) return -1;
   const int fd = AboveStandard(memfd_create("ranklog-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd < 0) return -1;
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && fcntl(fd, F_ADD_SEALS, kStepsSeals) == 0) {

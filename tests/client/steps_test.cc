@@ -3,6 +3,7 @@
 #include "client/ring/steps.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,19 @@ TEST(StepsTest, RowWithoutStepMergesAndCloses) {
   EXPECT_EQ(steps->TakeOpen(), 7);
   EXPECT_EQ(steps->TakeOpen(), 8);
   EXPECT_EQ(steps->open(), 9);
+}
+
+// A file over the limit would end the process.
+TEST(StepsTest, NeedNoFile) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto steps = SharedSteps::Create();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_NE(steps, nullptr);
+  steps->Take(steps->AddRing(), 7);
+  EXPECT_EQ(steps->TakeOpen(), 7);
 }
 
 TEST(StepsTest, GivenStepEndsRowCounting) {

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/base/descriptor.h"
+#include "client/base/process.h"
 #include "client/base/text/keys.h"
 #include "client/ring/spool/spool_room.h"
 
@@ -47,12 +47,6 @@ uint64_t RandomIncarnation() {
     if (getrandom(&value, sizeof value, 0) != sizeof value) value = 0;
   }
   return value;
-}
-
-// The kernel ends a process that makes a file larger than its limit (SIGXFSZ).
-uint64_t MostFileBytes() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 // For a ring that may have at most `most` bytes of data.
