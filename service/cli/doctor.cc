@@ -74,7 +74,10 @@ absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
       findings.push_back(ReportNoDaemon(globals.address, dir.status()));
     }
   }
-  if (!flags.peer.empty()) findings.push_back(CheckPeer(flags.peer));
+  if (!flags.peer.empty()) {
+    findings.push_back(CheckPeer(
+        flags.peer, dir.ok() ? FindDaemon(*dir, globals.address) : absl::optional<DaemonStatus>()));
+  }
   if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/integration/cli_fixture.h"
+#include "tests/integration/node.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
@@ -128,6 +129,18 @@ TEST_F(PeerKeyCommandTest, DoctorConnectsToOtherNode) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.output, HasSubstr("Connection refused; no daemon listens there"));
   EXPECT_EQ(Run({"doctor", "--peer", "http://node1"}).code, 2);
+}
+
+TEST_F(PeerKeyCommandTest, DoctorConnectsWithTheKeyOfTheDaemon) {
+  const std::string key = dir_.File("home/key");
+  Run({"peer-key", key});
+  Node node({"--peer-key", key, "--peer-listen", "127.0.0.1:0"});
+  node.Start();
+  const Json daemon =
+      Parse(Run({"status", "--json", "--address", node.address()}).output)["daemon"];
+  EXPECT_THAT(
+      Run({"doctor", "--address", node.address(), "--peer", daemon["peer"]["address"]}).output,
+      HasSubstr("has the same key"));
 }
 
 }  // namespace

@@ -26,11 +26,15 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "HOST";
 }
 
+std::string KeyFileOf(const absl::optional<DaemonStatus>& daemon) {
+  const bool known = daemon && daemon->peer && !daemon->peer->key_file.empty();
+  return known ? daemon->peer->key_file : PeerKeyFile();
+}
+
 }  // namespace
 
 std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon) {
-  std::string path = PeerKeyFile();
-  if (daemon && daemon->peer && !daemon->peer->key_file.empty()) path = daemon->peer->key_file;
+  const std::string path = KeyFileOf(daemon);
   if (path.empty()) return {};
   const auto key = peer::PeerKey::Load(path);
   const bool named = !EnvironmentVariable("RANKLOG_PEER_KEY").empty();
@@ -85,10 +89,10 @@ std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon) 
   return findings;
 }
 
-Finding CheckPeer(const std::string& address) {
+Finding CheckPeer(const std::string& address, const absl::optional<DaemonStatus>& daemon) {
   const auto wanted = ParseHostPort(address, PeerPort());
   Finding finding{"peer", {{"address", address}, {"trusted", false}}, Printable(address), ""};
-  const std::string path = PeerKeyFile();
+  const std::string path = KeyFileOf(daemon);
   const auto key =
       path.empty() ? absl::NotFoundError("this node has no key file") : peer::PeerKey::Load(path);
   if (!key.ok()) {

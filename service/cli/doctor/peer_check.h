@@ -16,8 +16,9 @@ namespace ranklog::cli {
 // has no key: then the nodes of a job are not joined, which is no problem.
 std::vector<Finding> CheckPeerSetup(const absl::optional<DaemonStatus>& daemon);
 
-// Connects to the daemon of another node, HOST or HOST:PORT, with the key of this node.
-Finding CheckPeer(const std::string& address);
+// Connects to the daemon of another node, HOST or HOST:PORT, with the key of `daemon`, which runs on
+// this node, else with the key of the next one.
+Finding CheckPeer(const std::string& address, const absl::optional<DaemonStatus>& daemon);
 
 // An OptionCheck for that address.
 std::string CheckPeerAddress(const std::string& text);
