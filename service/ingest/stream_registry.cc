@@ -93,18 +93,19 @@ void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_se
 
 void StreamRegistry::Remove(const model::StreamKey& key) {
   absl::MutexLock lock(&mutex_);
-  Forget(key);
+  streams_.erase(key);
 }
 
 void StreamRegistry::Finish(const model::StreamKey& key, const model::Losses& losses) {
   {
     absl::MutexLock lock(&mutex_);
     const auto found = streams_.find(key);
-    if (found != streams_.end() && found->second.ring != nullptr) {
-      LiveStream& live = found->second;
+    if (found == streams_.end()) return;
+    LiveStream& live = found->second;
+    if (live.ring != nullptr) {
       finished_.push_back({live.id, std::move(live.ring), std::move(live.peer), losses});
     }
-    Forget(key);
+    streams_.erase(found);
   }
   on_change_();
 }
@@ -124,20 +125,6 @@ std::vector<FinishedStream> StreamRegistry::TakeReleased() {
 void StreamRegistry::PutBack(FinishedStream stream) {
   absl::MutexLock lock(&mutex_);
   finished_.insert(finished_.begin(), std::move(stream));
-}
-
-void StreamRegistry::Forget(const model::StreamKey& key) {
-  streams_.erase(key);
-  if (!ended_.insert(key).second) return;
-  ended_order_.push_back(key);
-  if (ended_order_.size() <= kMaxEnded) return;
-  ended_.erase(ended_order_.front());
-  ended_order_.pop_front();
-}
-
-bool StreamRegistry::HasEnded(const model::StreamKey& key) const {
-  absl::MutexLock lock(&mutex_);
-  return ended_.count(key) != 0 && streams_.count(key) == 0;
 }
 
 absl::optional<LiveStream> StreamRegistry::Find(const model::StreamKey& key) const {

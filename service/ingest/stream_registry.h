@@ -4,11 +4,9 @@
 #define SERVICE_INGEST_STREAM_REGISTRY_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -52,8 +50,6 @@ struct FinishedStream {
 class StreamRegistry {
  public:
   static constexpr size_t kMaxStreams = 4096;  // each may hold five descriptors
-  // So that a Finish() whose answer was lost may be repeated.
-  static constexpr size_t kMaxEnded = 4096;
   // Each holds a descriptor or two until its Run is destroyed or its process ends. With a hard limit
   // of 256 descriptors, ranks still get the rest.
   static constexpr size_t kMaxFinished = 32;
@@ -79,7 +75,7 @@ class StreamRegistry {
   // Each has a lower bound for what is committed.
   void SetDurable(const model::StreamKey& key, uint64_t durable_seq, uint64_t durable_item)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Records that the stream has ended. HasEnded() remembers the last kMaxEnded.
+  // Records that the stream has ended.
   void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The same, after Finish() with these losses. Keeps the ring for TakeReleased().
@@ -89,8 +85,6 @@ class StreamRegistry {
   std::vector<FinishedStream> TakeReleased() ABSL_LOCKS_EXCLUDED(mutex_);
   // TakeReleased() returns the stream once more.
   void PutBack(FinishedStream stream) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  bool HasEnded(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::optional<LiveStream> Find(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The first stream with this incarnation. Incarnations are random, so there is at most one.
@@ -144,14 +138,9 @@ class StreamRegistry {
   std::map<int64_t, pid_t> Pids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Forget(const model::StreamKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   const std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
-  std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
-  // The keys in ended_, oldest first.
-  std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);
   std::vector<FinishedStream> finished_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::map<model::StreamKey, LiveStream> attaching_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -22,7 +22,13 @@ bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
          SteadyNow() - context->registry->SetDestroyed(live.key) < kLastMoments;
 }
 
-absl::Status UnknownStream() { return absl::NotFoundError("unknown stream; attach first"); }
+// OK if the stream has ended: the answer to the first Finish() may have been lost.
+absl::Status CheckEnded(storage::Store& store, const model::StreamKey& key) {
+  const absl::StatusOr<model::Stream> stream = store.StreamOfRing(key);
+  if (!stream.ok() && !absl::IsNotFound(stream.status())) return stream.status();
+  if (stream.ok() && stream->state != model::StreamState::kLive) return absl::OkStatus();
+  return absl::NotFoundError("unknown stream; attach first");
+}
 
 }  // namespace
 
@@ -30,8 +36,8 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
   const model::StreamKey key = ToStreamKey(request.stream());
   const absl::optional<LiveStream> live = context->registry->Find(key);
   if (!live) {
-    // The answer to the first Finish() may have been lost.
-    return answer(context->registry->HasEnded(key) ? absl::OkStatus() : UnknownStream());
+    const auto check = [key](storage::Store& store) { return CheckEnded(store, key); };
+    return context->store->Submit({.apply = check, .done = std::move(answer), .urgent = true});
   }
   if (request.last_seq() > live->durable_seq) {
     return answer(absl::FailedPreconditionError(absl::StrCat("rows ", live->durable_seq + 1, " to ",

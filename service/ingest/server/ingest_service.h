@@ -18,7 +18,7 @@ namespace ranklog::ingest {
 //   FAILED_PRECONDITION  another protocol version; a first message that is not a Hello; a second
 //                        Hello; Finish before all rows and items arrived
 //   INVALID_ARGUMENT     refused by model::Validate or by the store
-//   NOT_FOUND            Finish of a stream that never attached or ended long ago: attach first
+//   NOT_FOUND            Finish of a stream that never attached, or whose run was removed
 //   RESOURCE_EXHAUSTED   more than 4096 live streams, 10,000 shapes of a stream, 1,000,000 keys of
 //                        a shape, or 64 MiB of keys of a stream
 //   UNAVAILABLE          try again: the daemon is stopping, or it must first handle a former

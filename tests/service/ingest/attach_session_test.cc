@@ -497,8 +497,11 @@ TEST_F(AttachSessionTest, RepeatedFinishIsAnsweredAgain) {
   EXPECT_THAT(answers, IsEmpty());
   store_->Step();
   Finish(&context_, request, keep);
-  EXPECT_THAT(answers,
-              ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk)));
+  request.mutable_stream()->set_incarnation(99);  // of no stream
+  Finish(&context_, request, keep);
+  store_->Step();
+  EXPECT_THAT(answers, ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk),
+                                   StatusIs(absl::StatusCode::kNotFound)));
 }
 
 TEST_F(AttachSessionTest, ItemsAreAcknowledgedAndFinishWaitsForThem) {

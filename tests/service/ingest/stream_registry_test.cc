@@ -82,16 +82,6 @@ TEST_F(StreamRegistryTest, DescriptorFollowsStream) {
   EXPECT_NE(registry_.Find(stream_.key)->ring, nullptr);
 }
 
-TEST_F(StreamRegistryTest, RemembersEndedStreamUntilReattach) {
-  EXPECT_FALSE(registry_.HasEnded(stream_.key));
-  registry_.Attach(stream_, nullptr, nullptr);
-  registry_.Remove(stream_.key);
-  EXPECT_TRUE(registry_.HasEnded(stream_.key));
-  EXPECT_FALSE(registry_.Find(stream_.key));
-  registry_.Attach(stream_, nullptr, nullptr);
-  EXPECT_FALSE(registry_.HasEnded(stream_.key));
-}
-
 // A lock on the ring as its rank holds it.
 UniqueFd LockOf(const RingFile& ring) {
   UniqueFd fd(open(absl::StrCat("/proc/self/fd/", ring.fd()).c_str(), O_RDWR | O_CLOEXEC));
@@ -106,7 +96,7 @@ TEST_F(StreamRegistryTest, FinishedRingIsTakenOnceReleased) {
   UniqueFd rank = LockOf(*ring);
   registry_.Attach(stream_, ring, nullptr);
   registry_.Finish(stream_.key, {.invalid = 3});
-  EXPECT_TRUE(registry_.HasEnded(stream_.key));
+  EXPECT_FALSE(registry_.Find(stream_.key));
   EXPECT_THAT(registry_.TakeReleased(), IsEmpty());
   rank = UniqueFd();
   const std::vector<FinishedStream> released = registry_.TakeReleased();
