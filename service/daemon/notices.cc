@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/text/utf8.h"
+#include "service/pipeline/store_loop.h"
 #include "service/storage/directories/file_system.h"
 
 namespace ranklog::daemon {
@@ -25,19 +26,8 @@ v1::Notice Make(std::string key, v1::Notice::Severity severity, const std::strin
 }  // namespace
 
 v1::Notice StoreNotice(const absl::Status& committed) {
-  constexpr char kKey[] = "store";
-  if (committed.ok()) {
-    return Make(kKey, v1::Notice::ERROR, "the daemon stores rows again", /*over=*/true);
-  }
-  const char* advice = "";
-  if (absl::IsResourceExhausted(committed)) {
-    advice = "; free space on that disk; the daemon retries by itself";
-  } else if (absl::IsUnavailable(committed)) {
-    advice = "; the daemon retries by itself";
-  }
-  return Make(kKey, v1::Notice::ERROR,
-              absl::StrCat("the daemon cannot store rows (", absl::string_view(committed.message()),
-                           "); they stay in the spools", advice));
+  return Make("store", v1::Notice::ERROR, pipeline::OutcomeText(committed),
+              /*over=*/committed.ok());
 }
 
 absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {

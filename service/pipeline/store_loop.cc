@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "service/base/clock.h"
 #include "service/base/fault_point.h"
@@ -18,21 +19,15 @@ bool WantsRetry(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
 }
 
-void LogOutcome(const absl::Status& committed) {
-  if (committed.ok()) {
-    spdlog::info("the daemon stores rows again");
-    return;
-  }
-  const char* advice = "";
-  if (absl::IsUnavailable(committed)) advice = "; the daemon retries by itself";
-  if (absl::IsResourceExhausted(committed)) {
-    advice = "; free space on that disk; the daemon retries by itself";
-  }
-  spdlog::error("the daemon cannot store rows ({}); they stay in the spools{}",
-                committed.ToString(), advice);
-}
-
 }  // namespace
+
+std::string OutcomeText(const absl::Status& committed) {
+  if (committed.ok()) return "the daemon stores rows again";
+  return absl::StrCat("the daemon cannot store rows (", absl::string_view(committed.message()),
+                      "); they stay in the spools",
+                      absl::IsResourceExhausted(committed) ? "; free space on that disk" : "",
+                      WantsRetry(committed) ? "; the daemon retries by itself" : "");
+}
 
 StoreLoop::StoreLoop(std::unique_ptr<storage::Store> store, Options options)
     : store_(std::move(store)), options_(options) {
@@ -217,7 +212,9 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) 
     }
     retrying = retrying_;
   }
-  if (changed && retrying) LogOutcome(committed);  // otherwise the caller tells the error
+  if (changed && retrying) {  // otherwise the caller tells the error
+    spdlog::log(committed.ok() ? spdlog::level::info : spdlog::level::err, OutcomeText(committed));
+  }
   if (changed && options_.on_outcome) options_.on_outcome(committed);
   return WantsRetry(committed) && retrying;
 }

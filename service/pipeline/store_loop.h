@@ -138,6 +138,9 @@ class StoreLoop {
   std::thread thread_;  // last: starts after all other members exist
 };
 
+// For users: that commits fail with this status, and what to do; or that they succeed again.
+std::string OutcomeText(const absl::Status& committed);
+
 }  // namespace ranklog::pipeline
 
 #endif  // SERVICE_PIPELINE_STORE_LOOP_H_
