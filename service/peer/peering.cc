@@ -70,13 +70,8 @@ absl::Status Peering::Start(const Parts& parts) {
   if (!options_.listen) return absl::OkStatus();
   PeerListener::Options listen;
   listen.address = *options_.listen;
-  absl::StatusOr<PeerKey> key = PeerKey::Load(options_.key_file);  // the listener keeps its own
-  if (key.ok()) {
-    ASSIGN_OR_RETURN(listener_, PeerListener::Start(listen, *std::move(key), service_.get(),
-                                                    &listener_counters_));
-  } else {
-    off_ = std::string(key.status().message());
-  }
+  ASSIGN_OR_RETURN(listener_,
+                   PeerListener::Start(listen, &*key_, service_.get(), &listener_counters_));
   return absl::OkStatus();
 }
 

@@ -89,11 +89,12 @@ bool IsAboveShare(int fd, int most) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Start(Options options, PeerKey key,
+absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Start(Options options,
+                                                                  const PeerKey* key,
                                                                   grpc::Service* service,
                                                                   Counters* counters) {
   std::unique_ptr<PeerListener> listener(
-      new PeerListener(std::move(options), std::move(key), service, counters));
+      new PeerListener(std::move(options), key, service, counters));
   if (!listener->stop_.valid()) {
     return absl::ErrnoToStatus(errno, "cannot create a descriptor of the listener for peers");
   }
@@ -102,9 +103,10 @@ absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Start(Options option
   return listener;
 }
 
-PeerListener::PeerListener(Options options, PeerKey key, grpc::Service* service, Counters* counters)
+PeerListener::PeerListener(Options options, const PeerKey* key, grpc::Service* service,
+                           Counters* counters)
     : options_(std::move(options)),
-      key_(std::move(key)),
+      key_(*key),
       service_(service),
       counters_(*counters),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),

@@ -57,8 +57,8 @@ class PeerListener {
     std::atomic<uint64_t> shortages{0};  // closed, because peers have no descriptor left
   };
 
-  // `service` must use the callback API, and outlive the listener, as must `counters`.
-  static absl::StatusOr<std::unique_ptr<PeerListener>> Start(Options options, PeerKey key,
+  // `service` must use the callback API, and outlive the listener, as must `key` and `counters`.
+  static absl::StatusOr<std::unique_ptr<PeerListener>> Start(Options options, const PeerKey* key,
                                                              grpc::Service* service,
                                                              Counters* counters);
   ~PeerListener();  // calls Stop()
@@ -74,7 +74,7 @@ class PeerListener {
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
-  PeerListener(Options options, PeerKey key, grpc::Service* service, Counters* counters);
+  PeerListener(Options options, const PeerKey* key, grpc::Service* service, Counters* counters);
   void Run();
   // Brings the server and the socket up to date.
   void Maintain(absl::Time now);
@@ -89,7 +89,7 @@ class PeerListener {
   void SetError(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
-  const PeerKey key_;
+  const PeerKey& key_;
   grpc::Service* const service_;
   Counters& counters_;
   UniqueFd stop_;  // eventfd

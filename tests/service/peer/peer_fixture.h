@@ -59,10 +59,10 @@ class PeerTest : public ::testing::Test {
     return *std::move(key);
   }
   peer::PeerKey SameKey(const std::string& name) { return *peer::PeerKey::Load(dir_.File(name)); }
-  void Listen(peer::PeerListener::Options options = {}) {
+  void Listen(peer::PeerListener::Options options = {}) { Listen(std::move(options), key_); }
+  void Listen(peer::PeerListener::Options options, const peer::PeerKey& key) {
     if (options.address.host.empty()) options.address.host = "127.0.0.1";
-    auto listener =
-        peer::PeerListener::Start(std::move(options), SameKey("key"), &service_, &counters_);
+    auto listener = peer::PeerListener::Start(std::move(options), &key, &service_, &counters_);
     ASSERT_OK(listener);
     listener_ = *std::move(listener);
   }
@@ -91,6 +91,7 @@ class PeerTest : public ::testing::Test {
 
   TempDir dir_;
   const peer::PeerKey key_ = NewKey("key");
+  peer::PeerKey old_;  // outlives the listener
   CountingService service_;
   peer::PeerListener::Counters counters_;
   std::unique_ptr<peer::PeerListener> listener_;

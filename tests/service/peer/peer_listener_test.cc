@@ -57,16 +57,13 @@ TEST_F(PeerListenerTest, ClientRefusesOtherServer) {
 }
 
 TEST_F(PeerListenerTest, ExpiredClientIsRefused) {
-  const PeerKey old = NewKey("old", absl::Now() - absl::Hours(24 * 100));
-  auto listener =
-      PeerListener::Start({.address = {"127.0.0.1", 0}}, SameKey("old"), &service_, &counters_);
-  ASSERT_OK(listener);
-  listener_ = *std::move(listener);
-  EXPECT_TRUE(CallWith(old).ok());
-  EXPECT_FALSE(CallWith(old, absl::Now() - absl::Hours(24 * 31)).ok());
-  EXPECT_TRUE(CallWith(old, absl::Now() - absl::Hours(24 * 29)).ok());
-  EXPECT_FALSE(CallWith(old, absl::Now() + absl::Hours(25)).ok()) << "not valid yet";
-  EXPECT_TRUE(CallWith(old, absl::Now() + absl::Hours(23)).ok()) << "a clock that is ahead";
+  old_ = NewKey("old", absl::Now() - absl::Hours(24 * 100));
+  Listen({}, old_);
+  EXPECT_TRUE(CallWith(old_).ok());
+  EXPECT_FALSE(CallWith(old_, absl::Now() - absl::Hours(24 * 31)).ok());
+  EXPECT_TRUE(CallWith(old_, absl::Now() - absl::Hours(24 * 29)).ok());
+  EXPECT_FALSE(CallWith(old_, absl::Now() + absl::Hours(25)).ok()) << "not valid yet";
+  EXPECT_TRUE(CallWith(old_, absl::Now() + absl::Hours(23)).ok()) << "a clock that is ahead";
   EXPECT_EQ(service_.calls, 3);
 }
 
@@ -150,30 +147,24 @@ TEST_F(PeerListenerTest, ForeignAddressIsAnError) {
 }
 
 TEST_F(PeerListenerTest, ExpiredKeyIsAnError) {
-  NewKey("old", absl::Now() - absl::Hours(24 * 4000));
-  auto listener =
-      PeerListener::Start({.address = {"127.0.0.1", 0}}, SameKey("old"), &service_, &counters_);
-  ASSERT_OK(listener);
-  EXPECT_THAT((*listener)->error(), HasSubstr("expired on"));
-  EXPECT_EQ((*listener)->address().port, 0) << "nothing listens";
+  old_ = NewKey("old", absl::Now() - absl::Hours(24 * 4000));
+  Listen({}, old_);
+  EXPECT_THAT(listener_->error(), HasSubstr("expired on"));
+  EXPECT_EQ(listener_->address().port, 0) << "nothing listens";
 }
 
 // The machine may have slept for longer than a leaf is valid.
 TEST_F(PeerListenerTest, ExpiredCredentialsAreRenewed) {
-  NewKey("old", absl::Now() - absl::Hours(24 * 100));
+  old_ = NewKey("old", absl::Now() - absl::Hours(24 * 100));
   std::atomic<bool> late = false;
-  auto listener = PeerListener::Start(
-      {.address = {"127.0.0.1", 0},
-       .renew = absl::Milliseconds(300),
-       .now = [&late] { return late ? absl::Now() : absl::Now() - absl::Hours(24 * 31); }},
-      SameKey("old"), &service_, &counters_);
-  ASSERT_OK(listener);
-  listener_ = *std::move(listener);
+  Listen({.renew = absl::Milliseconds(300),
+          .now = [&late] { return late ? absl::Now() : absl::Now() - absl::Hours(24 * 31); }},
+         old_);
   const int port = address().port;
-  EXPECT_THAT(Probe(SameKey("old"), address(), absl::Now()).status(),
+  EXPECT_THAT(Probe(old_, address(), absl::Now()).status(),
               StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("certificate has expired")));
   late = true;
-  EXPECT_TRUE(WaitFor([&] { return Probe(SameKey("old"), address(), absl::Now()).ok(); }));
+  EXPECT_TRUE(WaitFor([&] { return Probe(old_, address(), absl::Now()).ok(); }));
   EXPECT_EQ(address().port, port);
 }
 
