@@ -41,6 +41,10 @@ constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 // Time for live ranks to attach again: their backoff grows to 5 s.
 constexpr absl::Duration kRanksReturn = absl::Seconds(10);
 
+bool IsAggregated(const model::Stream& stream) {
+  return stream.aggregated_seq >= stream.durable_seq;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
@@ -390,41 +394,36 @@ std::string Daemon::HangingLoop(absl::Duration limit) const {
 
 bool Daemon::IsIdle() const {
   // While it cannot store, ranks wait to attach, and rings of dead ranks to be read.
-  return registry_.CountAttached().streams == 0 && store_->counters().last_error.empty() &&
-         deliver_->counters().pending == 0 && AllAggregated() && !peering_.busy() && !HasPeers();
+  if (registry_.CountAttached().streams > 0 || !store_->counters().last_error.empty() ||
+      deliver_->counters().pending > 0 || peering_.busy()) {
+    return false;
+  }
+  const std::vector<model::Stream> streams = LiveStreams();
+  return std::all_of(streams.begin(), streams.end(), [this](const model::Stream& stream) {
+    const bool is_live_peer =
+        peering_.on() && !stream.peer.empty() && stream.state == model::StreamState::kLive;
+    return IsAggregated(stream) && !is_live_peer;
+  });
+}
+
+std::vector<model::Stream> Daemon::LiveStreams() const {
+  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
+  if (!reader.ok()) return {};
+  return (*reader)->LiveStreams().value_or(std::vector<model::Stream>());
 }
 
 bool Daemon::AllAggregated() const {
-  absl::StatusOr<std::unique_ptr<storage::StoreReader>> reader =
-      storage::StoreReader::Open(locked_dir_.dir);
-  if (!reader.ok()) return true;
-  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
-  return !streams.ok() ||
-         std::all_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
-           return stream.aggregated_seq >= stream.durable_seq;
-         });
+  const std::vector<model::Stream> streams = LiveStreams();
+  return std::all_of(streams.begin(), streams.end(), IsAggregated);
 }
 
 bool Daemon::AwaitsNodes() const {
-  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
-  if (!peering_.takes() || !reader.ok()) return false;
-  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
-  if (!streams.ok()) return false;
+  if (!peering_.takes()) return false;
   std::map<int64_t, bool> own_live;  // by running run
-  for (const model::Stream& stream : *streams) {
+  for (const model::Stream& stream : LiveStreams()) {
     own_live[stream.run] |= stream.peer.empty() && stream.state == model::StreamState::kLive;
   }
   return std::any_of(own_live.begin(), own_live.end(), [](const auto& run) { return !run.second; });
-}
-
-bool Daemon::HasPeers() const {
-  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
-  if (!peering_.on() || !reader.ok()) return false;
-  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
-  return streams.ok() &&
-         std::any_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
-           return !stream.peer.empty() && stream.state == model::StreamState::kLive;
-         });
 }
 
 void Daemon::Tick() {

@@ -97,12 +97,11 @@ class Daemon {
   // Whether all destinations of the run have all of it, its end too.
   bool IsAtEveryTracker(int64_t run) const;
   void Drain(absl::Duration drain);
-  // Whether all rows of running runs are aggregated. True if the store cannot be read.
+  std::vector<model::Stream> LiveStreams() const;  // none if the store cannot be read
+  // Whether all rows of running runs are aggregated.
   bool AllAggregated() const;
   // Whether a run waits only for ranks of other nodes, or for its end.
   bool AwaitsNodes() const;
-  // Whether ranks of other nodes are live in runs here.
-  bool HasPeers() const;
   void StartMetrics();
   std::map<std::string, uint64_t> Counters() const;
   ControlService::Now StatusNow() const;
