@@ -1,20 +1,13 @@
 #include "service/deliver/credentials.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/base_url.h"
 #include "service/base/environment.h"
@@ -26,50 +19,6 @@
 #include "service/deliver/http/url.h"
 
 namespace ranklog::deliver {
-namespace {
-
-constexpr size_t kMaxFile = 1 << 20;
-
-// The text of the file; nullopt if it does not exist.
-absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
-                                                     bool must_be_private) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return absl::optional<std::string>();
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  }
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  struct stat stat = {};
-  if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot stat ", path));
-  // A key that another user could write there would send our rows to that user's account.
-  if (!IsOursOrRoots(stat.st_uid)) {
-    return absl::PermissionDeniedError(absl::StrCat("refused ", path, ": it belongs to user ",
-                                                    stat.st_uid,
-                                                    "; replace it with a file of your own"));
-  }
-  if (!S_ISREG(stat.st_mode)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("refused ", path, ": it is not a regular file; replace it with one"));
-  }
-  if (must_be_private && (stat.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "refused %s: it is accessible to other users (mode %04o); run: chmod 600 %s", path,
-        stat.st_mode & 07777, path));
-  }
-  std::string text(kMaxFile, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t n = read(fd, text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-    if (n == 0) break;
-    size += n;
-  }
-  text.resize(size);
-  return absl::optional<std::string>(std::move(text));
-}
-
-}  // namespace
 
 CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
   Options options;
@@ -171,10 +120,12 @@ absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Ac
   absl::Status unreadable;  // why the first file cannot be read
   const auto read = [&](const std::string& path,
                         bool must_be_private) -> absl::optional<Credential> {
-    const auto text = ReadFile(path, must_be_private);
-    unreadable.Update(text.status());
-    if (!text.ok() || !text->has_value()) return absl::nullopt;
-    const auto entry = NetrcEntryOf(**text, url.netloc, account.project);
+    const auto text = ReadOwnFile(path, must_be_private);
+    if (!text.ok()) {
+      if (!absl::IsNotFound(text.status())) unreadable.Update(text.status());
+      return absl::nullopt;
+    }
+    const auto entry = NetrcEntryOf(*text, url.netloc, account.project);
     Credential found = entry ? destination.CredentialOfLogin(*entry) : Credential();
     if (refused.count(found) != 0) found = {};
     return found;
@@ -206,7 +157,7 @@ absl::StatusOr<Credential> CredentialStore::Find(absl::string_view job, const Ac
 bool CredentialStore::HasRefusedFile() const {
   const auto refused = [](const std::vector<std::string>& paths, bool must_be_private) {
     return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
-      return access(path.c_str(), F_OK) == 0 && !ReadFile(path, must_be_private).ok();
+      return access(path.c_str(), F_OK) == 0 && !ReadOwnFile(path, must_be_private).ok();
     });
   };
   return refused(options_.files, true) || refused(options_.passed, false);

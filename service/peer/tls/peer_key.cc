@@ -32,7 +32,6 @@
 namespace ranklog::peer {
 namespace {
 
-constexpr size_t kMaxFile = 64 << 10;  // a key has 1 KiB
 constexpr absl::Duration kKeyLife = absl::Hours(24 * 3652);
 constexpr absl::Duration kLeafLife = absl::Hours(24 * 30);
 constexpr absl::Duration kClockSlack = absl::Hours(24);
@@ -172,42 +171,6 @@ absl::Status WriteNew(const std::string& path, absl::string_view text) {
   return Publish(fresh, path);
 }
 
-// The text of a file that only this user, or root, can read and write. Follows links: a Kubernetes
-// secret is one.
-absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  struct stat info {};
-  if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot stat ", path));
-  if (!S_ISREG(info.st_mode)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("refused ", path, ": it is not a regular file; replace it with one"));
-  }
-  if (!IsOursOrRoots(info.st_uid)) {
-    return absl::PermissionDeniedError(absl::StrCat("refused ", path, ": it belongs to user ",
-                                                    info.st_uid,
-                                                    "; replace it with a file of your own"));
-  }
-  if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "refused %s: it is accessible to other users (mode %04o); run: chmod 600 %s; if another "
-        "user may have read it, make a new key",
-        path, info.st_mode & 07777, ShellWord(path)));
-  }
-  std::string text(kMaxFile, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t n = read(fd, text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-    if (n == 0) break;
-    size += static_cast<size_t>(n);
-  }
-  text.resize(size);
-  return text;
-}
-
 // Answers that there is none. OpenSSL would ask at the terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
@@ -235,7 +198,7 @@ absl::Status PeerKey::Make(const std::string& path, absl::Time now) {
 }
 
 absl::StatusOr<PeerKey> PeerKey::Load(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string text, ReadPrivateFile(path));
+  ASSIGN_OR_RETURN(std::string text, ReadOwnFile(path, /*must_be_private=*/true));
   const absl::Cleanup clear = [&text] { OPENSSL_cleanse(text.data(), text.size()); };
   const auto parse = [&text](auto read) {
     const Bio bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
