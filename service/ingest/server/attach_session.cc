@@ -8,13 +8,19 @@
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/ring/convert.h"
-#include "service/ingest/server/refusals.h"
 
 namespace ranklog::ingest {
 namespace {
 
 // Memory of a queued write, without its message; approximate.
 constexpr size_t kWriteOverhead = 512;
+
+std::atomic<uint64_t>& RefusalCounter(IngestCounters& counters, const absl::Status& why,
+                                      bool other_version, bool attached) {
+  if (other_version) return counters.refused_versions;
+  if (!absl::IsResourceExhausted(why)) return counters.refused_messages;
+  return attached ? counters.refused_shapes : counters.refused_streams;
+}
 
 }  // namespace
 
@@ -230,7 +236,12 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
 void AttachSession::Refuse(const absl::Status& why) {
   if (!absl::IsUnavailable(why)) {  // otherwise the rank will try again
     const bool attached = stream_ != 0;
-    CountRefusal(RefusalCounter(*context_.counters, why, other_version_, attached), key_, why);
+    // Logs only the first refusal of each kind, because a client may retry forever.
+    if (RefusalCounter(*context_.counters, why, other_version_, attached)++ == 0) {
+      spdlog::warn(
+          "refused rank {} of {}: {}; further refusals are only counted, see `ranklog status`",
+          key_.rank, key_.job_id, std::string(why.message()));
+    }
   }
   Close(why);
 }
