@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ranklog/v1/ranklog.pb.h"
 #include "service/base/clock.h"
 #include "service/ingest/ring/spool_reader.h"
 
@@ -209,6 +210,24 @@ bool StreamRegistry::MustWaitForPredecessor(const model::StreamKey& key,
     if (other.peer != nullptr && other.peer->pidfd.valid()) return other.peer->exited();
     return other.ring != nullptr || other.attachment == 0;
   });
+}
+
+// A process that called exec() has released the rings of its previous program. A process that
+// closed descriptors that it does not own has too, but it still runs the same program.
+bool StreamRegistry::ReplacesProgram(const model::StreamKey& key, const Peer* peer,
+                                     uint64_t began_us) {
+  if (peer == nullptr || peer->pid <= 0) return false;
+  for (const LiveStream& other : OthersOf(key)) {
+    if (other.peer == nullptr || other.peer->pid != peer->pid) continue;
+    if (other.ring == nullptr || other.ring->locked()) continue;
+    const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(other.ring->fd());
+    v1::Hello former;
+    if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
+    if (former.identity().began_us() == began_us) continue;
+    SetReplaced(other.key);
+    return true;
+  }
+  return false;
 }
 
 void StreamRegistry::SetReplaced(const model::StreamKey& key) {

@@ -97,8 +97,6 @@ class StreamRegistry {
   // The processes whose end RankWatch must notice, because no connection shows it: those of
   // detached and of finished streams.
   std::vector<std::shared_ptr<const Peer>> PeersToWatch() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The other streams of this rank, of any start under its job id.
-  std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether this process already has a stream. `process` is Launch::process; false if it is empty.
   bool HasProcess(const std::string& process) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether one of this process's streams is connected, or its ring is read.
@@ -112,6 +110,11 @@ class StreamRegistry {
   // Init(), and has finished it. Until that stream has ended, it is unknown whether the rank
   // continues or runs twice. `process` is Launch::process of the new stream.
   bool MustWaitForPredecessor(const model::StreamKey& key, const std::string& process) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // True if the process `peer` ran another program before, by exec(), and a stream of that program
+  // has not ended yet. Its rows must be stored first, so it is marked as replaced. `began_us` is
+  // v1::Identity::began_us of the current program; `peer` may be null.
+  bool ReplacesProgram(const model::StreamKey& key, const Peer* peer, uint64_t began_us)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -138,6 +141,9 @@ class StreamRegistry {
   std::map<int64_t, pid_t> Pids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // The other streams of this rank, of any start under its job id.
+  std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   const std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);

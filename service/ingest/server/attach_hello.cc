@@ -9,7 +9,6 @@
 #include "absl/strings/str_replace.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/former_program.h"
 #include "service/ingest/rank_ring.h"
 #include "service/ingest/ring/convert.h"
 #include "service/ingest/server/attach_session.h"
@@ -37,8 +36,10 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
-  RETURN_IF_ERROR(
-      CheckFormerProgram(key_, peer_.get(), hello.identity().began_us(), *context_.registry));
+  if (context_.registry->ReplacesProgram(key_, peer_.get(), hello.identity().began_us())) {
+    return absl::UnavailableError(
+        "the rows of the previous program must be stored first; try again");
+  }
   if (CredentialsCount(hello, *context_.registry)) {
     context_.credentials.remember(session,
                                   {hello.credentials().begin(), hello.credentials().end()});
