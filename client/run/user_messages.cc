@@ -299,7 +299,7 @@ void UserMessages::PrintDelivery(Time now) {
 void UserMessages::PrintEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
-  // For a destroyed run, the daemon may delay its answer until the process ends.
+  // The Finish of a destroyed run is sent only later, because its process may be about to end.
   const bool durable = facts.end == Facts::End::kDurable ||
                        (stats.rows_durable == stats.rows_logged && stats.updates_pending == 0 &&
                         facts.unconnected.empty());

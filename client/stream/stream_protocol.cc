@@ -1,6 +1,7 @@
 #include "client/stream/stream_protocol.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ranklog::internal {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 constexpr uint64_t kMaxUnacknowledged = 8 << 20;
 constexpr std::chrono::seconds kLossesInterval{1};
 constexpr std::chrono::seconds kFinishRetry{1};
+constexpr std::chrono::seconds kLastMoments{2};  // of a process whose Run was destroyed
 // Larger messages are not cheaper per item. A larger item has a message of its own.
 constexpr size_t kMaxItemBytes = 1 << 20;
 
@@ -173,11 +175,16 @@ void StreamProtocol::DefineShape(uint32_t shape, v1::ClientMessage* message) {
   for (const std::string& key : reader_.Keys(shape)) definition->add_keys(key);
 }
 
-bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
+bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) {
   if (!attached_ || done() || now < finish_not_before_) return false;
   // The order matters: once the ring is closing, nothing more is written, so the head that is read
   // after that is the last one.
   if (!ring_->closing.load(std::memory_order_acquire)) return false;
+  if (!std::exchange(saw_closing_, true) &&
+      header_->finished.load(std::memory_order_relaxed) == v1::kFinishedByDestructor) {
+    finish_not_before_ = now + kLastMoments;
+    return false;
+  }
   if (reader_.position() != ring_->head() || !AllDurable()) return false;
   *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));

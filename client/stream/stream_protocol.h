@@ -51,8 +51,9 @@ class StreamProtocol {
   // open step of the run. A returned message counts as sent.
   bool Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message);
 
-  // Sets `request` to the Finish, once the ring is closing and all else is durable. False: not now.
-  bool NextFinish(Time now, v1::FinishRequest* request) const;
+  // Sets `request` to the Finish, once the ring is closing and all else is durable. If the program
+  // gave no exit code, main() may be about to return one: then 2 s later. False: not now.
+  bool NextFinish(Time now, v1::FinishRequest* request);
   void OnFinish(Time now, absl::StatusCode answer);
 
   // The daemon has acknowledged the end; the ring is no longer needed.
@@ -97,6 +98,7 @@ class StreamProtocol {
   uint64_t freed_item_ = 0;
   std::deque<Sent> sent_;
   Time finish_not_before_;
+  bool saw_closing_ = false;
 
   // State of this connection.
   bool attached_ = false;

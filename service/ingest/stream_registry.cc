@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/base/clock.h"
 #include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
@@ -238,14 +237,6 @@ void StreamRegistry::SetReplaced(const model::StreamKey& key) {
     found->second.replaced = true;
   }
   on_change_();
-}
-
-absl::Time StreamRegistry::SetDestroyed(const model::StreamKey& key) {
-  const absl::Time now = SteadyNow();
-  absl::MutexLock lock(&mutex_);
-  auto found = streams_.find(key);
-  if (found == streams_.end()) return now;
-  return found->second.destroyed = std::min(found->second.destroyed, now);
 }
 
 void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring) {

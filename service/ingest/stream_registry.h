@@ -12,7 +12,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/ingest/ring/peer.h"
 #include "service/ingest/ring/ring_file.h"
@@ -32,9 +31,8 @@ struct LiveStream {
   std::shared_ptr<const RingFile> ring;  // shared with the code that drains it; null: not seen yet
   // Shared with other streams of the process; null: not seen since the daemon's start.
   std::shared_ptr<const Peer> peer;
-  uint64_t attachment = 0;                        // 0: no connection
-  bool replaced = false;                          // its process runs another program now
-  absl::Time destroyed = absl::InfiniteFuture();  // when its Run was destroyed without Finish()
+  uint64_t attachment = 0;  // 0: no connection
+  bool replaced = false;    // its process runs another program now
 };
 
 // A stream that ended by Finish(). Its rank counts the rows that Log() refuses after that only in
@@ -118,10 +116,6 @@ class StreamRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Records that the stream's Run was destroyed. Returns when that was first recorded, by a steady
-  // clock.
-  absl::Time SetDestroyed(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Offers the ring of a known stream that did not come by its path: passed as a descriptor, or found
   // in a directory.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -68,6 +69,18 @@ TEST_F(StreamProtocolTest, HelloFreesFullDurableRing) {
   EXPECT_EQ(SendAll(&protocol, last), last);
   EXPECT_EQ(ring_->tail(), ring_->head());
   EXPECT_EQ(Write(), WriteResult::kTaken);
+}
+
+TEST_F(StreamProtocolTest, DestroyedRunFinishesLater) {
+  StreamProtocol protocol(ring_.get());
+  EXPECT_EQ(SendAll(&protocol, 0), 0u);
+  ring_->spool->header()->finished.store(v1::kFinishedByDestructor);
+  ring_->closing.store(true);
+  const StreamProtocol::Time destroyed;
+  v1::FinishRequest request;
+  EXPECT_FALSE(protocol.NextFinish(destroyed, &request));
+  EXPECT_FALSE(protocol.NextFinish(destroyed + std::chrono::milliseconds(1999), &request));
+  EXPECT_TRUE(protocol.NextFinish(destroyed + std::chrono::seconds(2), &request));
 }
 
 // A row needs its shape in the ring until a daemon has the row: the next connection may be to

@@ -3,24 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/ring/convert.h"
-#include "service/ingest/ring/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {
-
-// Whether the process may still be about to end. Its Run was finished by the destructor, so main()
-// may be about to return an exit code. If the process ends, RankWatch ends the stream with that
-// code. If the process continues for longer, the run has finished.
-bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
-  constexpr absl::Duration kLastMoments = absl::Seconds(2);
-  if (live.ring == nullptr || live.peer == nullptr || !live.peer->pidfd.valid()) return false;
-  const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(live.ring->fd());
-  return ring.ok() && ring->destroyed() &&
-         SteadyNow() - context->registry->SetDestroyed(live.key) < kLastMoments;
-}
 
 // OK if the stream has ended: the answer to the first Finish() may have been lost.
 absl::Status CheckEnded(storage::Store& store, const model::StreamKey& key) {
@@ -48,9 +35,6 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
     return answer(absl::FailedPreconditionError(absl::StrCat("items ", live->durable_item + 1,
                                                              " to ", request.last_item(),
                                                              " are missing; send them first")));
-  }
-  if (MayStillEnd(context, *live)) {
-    return answer(absl::UnavailableError("the process may be about to exit; try again"));
   }
   const model::Losses losses = ToLosses(request.losses());
   context->store->Submit({.apply =

@@ -22,7 +22,7 @@ namespace ranklog::ingest {
 //   RESOURCE_EXHAUSTED   more than 4096 live streams, 10,000 shapes of a stream, 1,000,000 keys of
 //                        a shape, or 64 MiB of keys of a stream
 //   UNAVAILABLE          try again: the daemon is stopping, or it must first handle a former
-//                        process of the rank or the end of this process
+//                        process of the rank
 //
 // When a ring attaches again, the newer attachment counts. Rows of the older one count as resent.
 class IngestService final : public v1::Ingest::CallbackService {
