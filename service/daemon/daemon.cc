@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -14,7 +13,6 @@
 #include "service/base/clock.h"
 #include "service/base/peer_defaults.h"
 #include "service/base/status_macros.h"
-#include "service/daemon/metrics/daemon_counters.h"
 #include "service/daemon/notices.h"
 #include "service/daemon/open_store.h"
 #include "service/ingest/ingest_credentials.h"
@@ -32,18 +30,8 @@ std::vector<std::string> StandardSpoolDirs() {
   return dirs;
 }
 
-// Time for calls that wait for a commit. Streams are cut off, because the ranks send unacknowledged
-// rows again.
-constexpr std::chrono::milliseconds kShutdown(200);
-
-constexpr absl::Duration kAggregateWait = absl::Seconds(2);
-
 // Time for live ranks to attach again: their backoff grows to 5 s.
 constexpr absl::Duration kRanksReturn = absl::Seconds(10);
-
-bool IsAggregated(const model::Stream& stream) {
-  return stream.aggregated_seq >= stream.durable_seq;
-}
 
 }  // namespace
 
@@ -326,157 +314,6 @@ bool Daemon::IsAtEveryTracker(int64_t run) const {
          std::all_of(deliveries->begin(), deliveries->end(), [](const model::Delivery& delivery) {
            return delivery.complete || delivery.kind == "local";
          });
-}
-
-void Daemon::Stop(absl::Duration drain) {
-  if (std::exchange(stopped_, true)) return;
-  if (store_ != nullptr) store_->StopRetrying();
-  if (server_ != nullptr) server_->GetHealthCheckService()->Shutdown();
-  if (acceptor_ != nullptr) acceptor_->Stop();
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
-  if (watch_ != nullptr) watch_->Stop();
-  if (live_rings_ != nullptr) live_rings_->Stop();
-  if (retention_ != nullptr) retention_->Stop();
-  if (samples_ != nullptr) samples_->Stop();
-  if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
-  peering_.Stop();
-  if (aggregate_ != nullptr) aggregate_->Stop();
-  if (job_ends_ != nullptr) job_ends_->Stop();
-  if (deliver_ != nullptr) {
-    deliver_->Stop();
-    // After an orderly stop, earlier and later crashes do not count as consecutive.
-    store_->Submit(
-        {.apply = [](storage::Store& store) { return store.ForgetCrashes(); }, .done = nullptr});
-  }
-  if (store_ != nullptr) store_->Stop();
-}
-
-void Daemon::Drain(absl::Duration drain) {
-  const absl::Time deadline = SteadyNow() + drain;
-  // The loops know all that is committed once this write is answered.
-  const auto settle = [this] {
-    store_->SubmitAndWait([](storage::Store&) { return absl::OkStatus(); }).IgnoreError();
-  };
-  settle();
-  // Does not wait long for a step that waits for a rank, because ranks are no longer connected.
-  const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
-  while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
-  deliver_->Drain(absl::ZeroDuration());  // begins: trackers do not wait for nodes
-  const auto nodes_wait = [this] { return !peering_.sent() || AwaitsNodes(); };
-  while ((nodes_wait() || !peering_.told()) && SteadyNow() < deadline)
-    absl::SleepFor(absl::Milliseconds(50));
-  settle();
-  bool all = deliver_->Drain(deadline - SteadyNow());
-  all = all && !AwaitsNodes() && AllAggregated();
-  std::vector<peer::PushLoop::Link> links = peering_.state().links;
-  std::erase_if(links, [](const peer::PushLoop::Link& link) { return !link.waits || link.own; });
-  spdlog::info(all && links.empty() ? "all rows are delivered"
-                                    : "not all rows are delivered; the store keeps the rest");
-  for (const peer::PushLoop::Link& link : links) {
-    spdlog::info("run {}: {} rows wait for rank 0's node{}{}", link.run_id, link.waiting_rows,
-                 link.home.empty() ? "" : " at " + link.home,
-                 link.error.empty() ? "" : ": " + link.error);
-  }
-}
-
-std::string Daemon::HangingLoop(absl::Duration limit) const {
-  const absl::Time now = SteadyNow();
-  const std::pair<const char*, absl::Duration> loops[] = {
-      {"store", store_->Silence(now)},           {"aggregate", aggregate_->Silence(now)},
-      {"deliver", deliver_->Silence(now)},       {"rank watch", watch_->Silence(now)},
-      {"live rings", live_rings_->Silence(now)}, {"accept", acceptor_->Silence(now)},
-      {"peers", peering_.Silence(now)}};
-  for (const auto& [name, silence] : loops) {
-    if (silence >= limit) return name;
-  }
-  return "";
-}
-
-bool Daemon::IsIdle() const {
-  // While it cannot store, ranks wait to attach, and rings of dead ranks to be read.
-  if (registry_.CountAttached().streams > 0 || !store_->counters().last_error.empty() ||
-      deliver_->counters().pending > 0 || peering_.busy()) {
-    return false;
-  }
-  const std::vector<model::Stream> streams = LiveStreams();
-  return std::all_of(streams.begin(), streams.end(), [this](const model::Stream& stream) {
-    const bool is_live_peer =
-        peering_.on() && !stream.peer.empty() && stream.state == model::StreamState::kLive;
-    return IsAggregated(stream) && !is_live_peer;
-  });
-}
-
-std::vector<model::Stream> Daemon::LiveStreams() const {
-  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
-  if (!reader.ok()) return {};
-  return (*reader)->LiveStreams().value_or(std::vector<model::Stream>());
-}
-
-bool Daemon::AllAggregated() const {
-  const std::vector<model::Stream> streams = LiveStreams();
-  return std::all_of(streams.begin(), streams.end(), IsAggregated);
-}
-
-bool Daemon::AwaitsNodes() const {
-  if (!peering_.takes()) return false;
-  std::map<int64_t, bool> own_live;  // by running run
-  for (const model::Stream& stream : LiveStreams()) {
-    own_live[stream.run] |= stream.peer.empty() && stream.state == model::StreamState::kLive;
-  }
-  return std::any_of(own_live.begin(), own_live.end(), [](const auto& run) { return !run.second; });
-}
-
-void Daemon::Tick() {
-  monitor_.Sample(SteadyNow(), counters_.rows);
-  const bool stores = store_->counters().last_error.empty() && monitor_.view().disk_writable;
-  grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
-  health->SetServingStatus("", stores);
-  health->SetServingStatus("ranklog.v1.Ingest", stores);
-  health->SetServingStatus("ranklog.v1.Control", true);
-}
-
-ControlService::Now Daemon::StatusNow() const {
-  peer::Peering::State peer = peering_.state();
-  return {.attached = registry_.CountAttached(),
-          .monitor = monitor_.view(),
-          .store_error = store_->counters().last_error,
-          .destinations = deliver_->counters().destinations,
-          .stopped_runs = aggregate_->counters().stopped,
-          .counters = Counters(),
-          .peer = ControlService::Peer{.key_file = config_.peer_key_file,
-                                       .fingerprint = std::move(peer.fingerprint),
-                                       .address = std::move(peer.listens),
-                                       .error = std::move(peer.error),
-                                       .links = std::move(peer.links),
-                                       .nodes = std::move(peer.nodes)}};
-}
-
-MetricValues Daemon::FiguresNow() const {
-  const ingest::StreamRegistry::Attached attached = registry_.CountAttached();
-  MetricValues figures;
-  figures.version = RANKLOG_VERSION;
-  figures.start_time_us = start_time_us_;
-  figures.counters = Counters();
-  figures.streams = attached.streams;
-  figures.ranks = attached.ranks;
-  figures.jobs = attached.jobs;
-  figures.commit_time = store_->counters().commit_time;
-  figures.destinations = deliver_->counters().destinations;
-  figures.monitor = monitor_.view();
-  figures.system = samples_->OfNode();
-  AddProcess(&figures);
-  // Unreadable values are left out: the log and `ranklog doctor` report errors of the store.
-  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
-  if (!reader.ok()) return figures;
-  figures.queues = (*reader)->Queues().value_or(std::vector<storage::Queue>());
-  figures.losses = (*reader)->LossesOfAll().value_or(model::Losses());
-  return figures;
-}
-
-std::map<std::string, uint64_t> Daemon::Counters() const {
-  return NamedCounters(accept_counters_, counters_, store_->counters(), aggregate_->counters(),
-                       deliver_->counters(), retention_->counters(), samples_->counters(),
-                       peering_.state());
 }
 
 }  // namespace ranklog::daemon
