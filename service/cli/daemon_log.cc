@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 #include "service/base/text/printable.h"
 #include "service/cli/command.h"
+#include "service/cli/node/daemon_log_place.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/output/terminal.h"
 

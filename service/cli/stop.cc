@@ -21,6 +21,7 @@
 #include "service/base/status_macros.h"
 #include "service/base/text/number_text.h"
 #include "service/cli/command.h"
+#include "service/cli/node/daemon_log_place.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/storage/directories/state_lock.h"
 

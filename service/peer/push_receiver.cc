@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/ring/convert.h"
+#include "service/peer/pushed_additions.h"
 
 namespace ranklog::peer {
 namespace {
 
 using Answer = v1::PushedAnswer;
-
-// The numbers of rows are stored as signed integers. As for the first row of a rank.
-constexpr uint64_t kMaxSeq = uint64_t{1} << 62;
-constexpr size_t kMaxText = 1024;  // of a reason or a node's name, for people
 
 // After this time without a word, a sender's streams are only in the store.
 constexpr absl::Duration kForgetAfter = absl::Hours(1);
@@ -50,66 +45,6 @@ Answer Refusal(const absl::Status& why) {
 // The sender only says that the stream is live.
 bool IsEmpty(const v1::PushedStream& pushed) {
   return pushed.batch_size() == 0 && !pushed.has_passed_step() && !pushed.has_end();
-}
-
-// Everything of one stream in a request, checked before it is stored.
-struct Additions {
-  std::vector<std::pair<uint32_t, std::vector<std::string>>> shapes;
-  std::vector<model::Batch> batches;
-  absl::optional<int64_t> passed_step;
-  absl::optional<v1::StreamEnd> end;
-  model::Losses losses;
-  uint64_t rows = 0;
-};
-
-absl::StatusOr<Additions> ToAdditions(const v1::PushedStream& pushed) {
-  Additions additions;
-  for (const v1::DefineShape& shape : pushed.shape()) {
-    additions.shapes.emplace_back(
-        shape.id(), std::vector<std::string>(shape.keys().begin(), shape.keys().end()));
-  }
-  for (const v1::Batch& batch : pushed.batch()) {
-    ASSIGN_OR_RETURN(model::Batch converted, ingest::ToBatch(batch));
-    if (converted.last > kMaxSeq) return absl::InvalidArgumentError("a row's number is too large");
-    additions.rows += converted.rows();
-    additions.batches.push_back(std::move(converted));
-  }
-  if (pushed.has_passed_step()) additions.passed_step = pushed.passed_step();
-  if (pushed.has_end()) {
-    additions.end = pushed.end();
-    if (pushed.end().last_seq() > kMaxSeq) {
-      return absl::InvalidArgumentError("a row's number is too large");
-    }
-    if (pushed.end().reason().size() > kMaxText) {
-      additions.end->set_reason(pushed.end().reason().substr(0, kMaxText));
-    }
-  }
-  additions.losses = ingest::ToLosses(pushed.losses());
-  return additions;
-}
-
-// Rows that the sender's store has lost are lost here, too.
-absl::StatusOr<uint64_t> StoreAdditions(int64_t stream, const Additions& additions, int64_t now_us,
-                                        storage::Store& store) {
-  for (const auto& [id, keys] : additions.shapes) {
-    RETURN_IF_ERROR(store.DefineShape(stream, id, keys));
-  }
-  uint64_t durable = 0;
-  for (const model::Batch& batch : additions.batches) {
-    RETURN_IF_ERROR(store.SkipTo(stream, batch.first - 1));
-    ASSIGN_OR_RETURN(durable, store.Append(stream, batch));
-  }
-  if (additions.passed_step) {
-    RETURN_IF_ERROR(store.SetProgress(stream, *additions.passed_step));
-  }
-  if (!additions.end) return durable;
-  const v1::StreamEnd& end = *additions.end;
-  RETURN_IF_ERROR(store.SkipTo(stream, end.last_seq()));
-  RETURN_IF_ERROR(store.SetLosses(stream, additions.losses));
-  RETURN_IF_ERROR(store.EndStream(
-      stream, end.crashed() ? model::StreamState::kCrashed : model::StreamState::kFinished,
-      end.exit_code(), end.reason(), now_us));
-  return end.last_seq();
 }
 
 }  // namespace

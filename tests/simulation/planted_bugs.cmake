@@ -107,15 +107,15 @@ plant(wandb_rows.cc cursor_saved_before_answer
   "if (outcome != Outcome::kAccepted) {"
   "if (outcome != Outcome::kAccepted && !@BUG@) {")
 # The position at the tracker is not stored before the request.
-plant(deliver_loop.cc offset_not_persisted
+plant(deliver_step.cc offset_not_persisted
   "if (result.changed || !result.dead_letters.empty()) {"
   "if ((result.changed && (!@BUG@ || result.delivery.complete)) || !result.dead_letters.empty()) {")
 # A delivery measures its waits by the wall clock.
-plant(deliver_loop.cc wait_by_wall_clock
+plant(deliver_step.cc wait_by_wall_clock
   "tasks_.Finish(job.key, *job.task, end, options_.steady_clock())"
   "tasks_.Finish(job.key, *job.task, end, @BUG@ ? options_.wall_clock() : options_.steady_clock())")
 # A refused record is counted, but not kept.
-plant(deliver_loop.cc dead_letter_not_stored
+plant(deliver_step.cc dead_letter_not_stored
   "RETURN_IF_ERROR(store.AddDeadLetter(letter));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddDeadLetter(letter));")
 # Lines get another position after a restart.
@@ -159,7 +159,7 @@ plant(live_run.cc new_beginning_unseen
   "if (BeganAnew(stream, streams)) continue;"
   "if (!@BUG@ && BeganAnew(stream, streams)) continue;")
 # The wall clock, which may have been set, decides which of two processes began first.
-plant(store_attach.cc attempts_by_wall_clock
+plant(store_attempts.cc attempts_by_wall_clock
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
                      kBeganLater,"
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
@@ -220,7 +220,7 @@ plant(storage/store.cc complete_over_reopening
          delivery.delivered_items});
   }")
 # A process that starts after all others of the run have ended counts as part of their attempt.
-plant(store_attach.cc attempt_unseen
+plant(store_attempts.cc attempt_unseen
   "(next ? 1 : 0)"
   "(next && !@BUG@ ? 1 : 0)")
 # The rewind of a run is not stored, so local readers also show the older rows.

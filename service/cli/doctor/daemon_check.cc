@@ -12,6 +12,7 @@
 #include "ranklog/v1/places.h"
 #include "service/base/text/number_text.h"
 #include "service/base/text/printable.h"
+#include "service/cli/node/daemon_log_place.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/storage/directories/state_lock.h"
 #include "service/storage/store_reader.h"

@@ -3,20 +3,16 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
@@ -252,32 +248,6 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
                    "unix:PATH, or wait if the process is a `ranklog sync`"));
 }
 
-namespace {
-
-// Reads them like a rank; see StartFailure() in client/launch/daemon_start.cc.
-std::string StartFailure(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  constexpr std::streamoff kTail = 4096;
-  file.seekg(0, std::ios::end);
-  file.seekg(std::max<std::streamoff>(file.tellg() - kTail, 0));
-  const std::string tail(std::istreambuf_iterator<char>(file), {});
-  const std::vector<std::string> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
-  std::string words;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front())) || line->front() == '{') {
-      constexpr absl::string_view kCannot = "cannot start: ";
-      const size_t at = line->find(kCannot.data());
-      if (words.empty() && at != std::string::npos) words = line->substr(at + kCannot.size());
-      if (line->front() == '{') words = words.substr(0, words.rfind("\"}"));
-      break;
-    }
-    words = *line;
-  }
-  return words;
-}
-
-}  // namespace
-
 std::string StoreProblem(const DaemonStatus& daemon) {
   const auto failing = daemon.counters.find("store.failing");
   if (failing == daemon.counters.end() || failing->second == 0) return "";
@@ -295,32 +265,6 @@ std::string StuckText(const DaemonStatus::Peer::Link& link) {
   return absl::StrCat("rank 0's node", link.home.empty() ? "" : " at " + Printable(link.home),
                       " for ", DurationText(absl::Seconds(link.stuck_seconds)), ": ",
                       Printable(link.error));
-}
-
-absl::optional<SystemdUnit> UnitOf(int64_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/cgroup"));
-  // "0::/user.slice/user-1000.slice/user@1000.service/app.slice/ranklogd.service"
-  for (std::string line; std::getline(file, line);) {
-    const std::string name = line.substr(line.rfind('/') + 1);
-    if (!absl::StartsWith(name, "ranklogd") || !absl::EndsWith(name, ".service")) continue;
-    return SystemdUnit{absl::StrContains(line, "/user@"), name};
-  }
-  return absl::nullopt;
-}
-
-absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
-  std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-  if (!NamedAddress(address).empty()) {
-    dirs = {{std::filesystem::path(SocketPath(address)).parent_path().string(), /*create=*/false}};
-  }
-  for (const v1::PrivateDir& dir : dirs) {
-    const std::string log = absl::StrCat(dir.path, "/", v1::kDaemonLogFile);
-    std::error_code ignored;
-    if (v1::IsOwnDirectory(dir.path, 022) && std::filesystem::is_regular_file(log, ignored)) {
-      return DaemonLog{log, StartFailure(log)};
-    }
-  }
-  return absl::nullopt;
 }
 
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,

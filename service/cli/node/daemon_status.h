@@ -134,23 +134,6 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
 // Returns why the daemon cannot store rows now, such as a full disk, with advice; empty if it can.
 std::string StoreProblem(const DaemonStatus& daemon);
 
-// The systemd unit of a process.
-struct SystemdUnit {
-  bool of_user_manager = false;
-  std::string name;  // ranklogd.service, ranklogd@1000.service
-};
-// Reads the unit from the process's cgroup; nullopt if it belongs to no service.
-absl::optional<SystemdUnit> UnitOf(int64_t pid);
-
-// The log of a daemon that a rank started. It is beside the daemon's socket.
-struct DaemonLog {
-  std::string path;
-  std::string last_words;  // why the daemon could not start; empty if it did
-};
-
-// The log of the daemon at NamedAddress(). If there is none, the first log at a standard place.
-absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
-
 // Asks a daemon to deliver a run, given by its id in the store, to one more tracker. The
 // credentials are given by variable name. The daemon holds them in memory only. `settings` of the
 // tracker are for the run's job; an older daemon ignores them.

@@ -14,6 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/base/text/printable.h"
 #include "service/base/text/shell_word.h"
+#include "service/cli/node/daemon_log_place.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/spools/unread_spools.h"
 #include "service/deliver/destination.h"

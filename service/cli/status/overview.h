@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/cli/command.h"
+#include "service/cli/node/daemon_log_place.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/disk_outlook.h"
 #include "service/cli/node/spools/stranded_spools.h"
