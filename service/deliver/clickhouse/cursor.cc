@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/deliver/json/json_members.h"
 
 namespace ranklog::deliver::clickhouse {
 namespace {
@@ -12,13 +13,7 @@ uint64_t NumberIn(const model::Json& json) {
 }
 
 uint64_t NumberOf(const model::Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found == json.end() ? 0 : NumberIn(*found);
-}
-
-std::string TextOf(const model::Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found == json.end() || !found->is_string() ? "" : found->get<std::string>();
+  return NumberIn(MemberOf(json, name));
 }
 
 // The members whose names are ids.

@@ -8,6 +8,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/http/retry.h"
 #include "service/deliver/json/bounded_json.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 
 namespace ranklog::deliver::mlflow {
@@ -16,47 +17,29 @@ namespace {
 // Runs of a page. An answer has all params, tags and metrics of each.
 constexpr int kRunsOfPage = 100;
 
-// Null: absent.
-const ServerJson& Member(const ServerJson& json, const char* key) {
-  static const ServerJson& null = *new ServerJson();
-  if (!json.is_object()) return null;
-  const auto found = json.find(key);
-  return found == json.end() ? null : *found;
-}
-
-std::string Text(const ServerJson& json, const char* key) {
-  const ServerJson& member = Member(json, key);
-  return member.is_string() ? member.get<std::string>() : "";
-}
-
-int64_t Integer(const ServerJson& json, const char* key, int64_t absent) {
-  const ServerJson& member = Member(json, key);
-  return member.is_number_integer() ? member.get<int64_t>() : absent;
-}
-
 std::map<std::string, std::string> ToMap(const ServerJson& pairs) {
   std::map<std::string, std::string> map;
   if (!pairs.is_array()) return map;
-  for (const ServerJson& pair : pairs) map[Text(pair, "key")] = Text(pair, "value");
+  for (const ServerJson& pair : pairs) map[TextOf(pair, "key")] = TextOf(pair, "value");
   return map;
 }
 
 ServerRun ToRun(const ServerJson& json) {
-  const ServerJson& info = Member(json, "info");
-  const ServerJson& data = Member(json, "data");
-  ServerRun run = {.run_id = Text(info, "run_id"),
-                   .experiment_id = Text(info, "experiment_id"),
-                   .status = Text(info, "status"),
-                   .artifact_uri = Text(info, "artifact_uri"),
-                   .deleted = Text(info, "lifecycle_stage") == "deleted",
-                   .start_ms = Integer(info, "start_time", 0),
-                   .end_ms = Integer(info, "end_time", 0),
-                   .params = ToMap(Member(data, "params")),
-                   .tags = ToMap(Member(data, "tags"))};
-  const ServerJson& metrics = Member(data, "metrics");
+  const ServerJson& info = MemberOf(json, "info");
+  const ServerJson& data = MemberOf(json, "data");
+  ServerRun run = {.run_id = TextOf(info, "run_id"),
+                   .experiment_id = TextOf(info, "experiment_id"),
+                   .status = TextOf(info, "status"),
+                   .artifact_uri = TextOf(info, "artifact_uri"),
+                   .deleted = TextOf(info, "lifecycle_stage") == "deleted",
+                   .start_ms = IntegerOf(info, "start_time"),
+                   .end_ms = IntegerOf(info, "end_time"),
+                   .params = ToMap(MemberOf(data, "params")),
+                   .tags = ToMap(MemberOf(data, "tags"))};
+  const ServerJson& metrics = MemberOf(data, "metrics");
   for (const ServerJson& metric : metrics.is_array() ? metrics : ServerJson::array()) {
-    if (absl::StartsWith(Text(metric, "key"), "system/")) continue;
-    run.last_step = std::max(run.last_step, Integer(metric, "step", -1));
+    if (absl::StartsWith(TextOf(metric, "key"), "system/")) continue;
+    run.last_step = std::max(run.last_step, IntegerOf(metric, "step", -1));
   }
   return run;
 }
@@ -143,7 +126,7 @@ std::string SearchBody(absl::string_view experiment_id, const RunFilter& filter,
 }
 
 std::string ErrorCode(const HttpResponse& answer) {
-  return Text(ParseBoundedJson(answer.body, kMaxAnswerValues), "error_code");
+  return TextOf(ParseBoundedJson(answer.body, kMaxAnswerValues), "error_code");
 }
 
 bool IsError(const absl::StatusOr<HttpResponse>& answer, absl::string_view code) {
@@ -167,8 +150,8 @@ absl::StatusOr<Experiment> ParseExperiment(const HttpResponse& answer) {
   ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
   // The answer to a creation has only the id.
   const ServerJson& experiment = json.contains("experiment") ? json["experiment"] : json;
-  Experiment found = {.id = Text(experiment, "experiment_id"),
-                      .deleted = Text(experiment, "lifecycle_stage") == "deleted"};
+  Experiment found = {.id = TextOf(experiment, "experiment_id"),
+                      .deleted = TextOf(experiment, "lifecycle_stage") == "deleted"};
   if (!found.id.empty()) return found;
   return absl::UnavailableError(
       absl::StrCat("the answer has no experiment_id: ", Excerpt(answer.body)));
@@ -176,7 +159,7 @@ absl::StatusOr<Experiment> ParseExperiment(const HttpResponse& answer) {
 
 absl::StatusOr<ServerRun> ParseRun(const HttpResponse& answer) {
   ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
-  ServerRun run = ToRun(Member(json, "run"));
+  ServerRun run = ToRun(MemberOf(json, "run"));
   if (!run.run_id.empty()) return run;
   return absl::UnavailableError(absl::StrCat("the answer has no run: ", Excerpt(answer.body)));
 }
@@ -184,10 +167,10 @@ absl::StatusOr<ServerRun> ParseRun(const HttpResponse& answer) {
 absl::StatusOr<RunPage> ParseRuns(const HttpResponse& answer) {
   ASSIGN_OR_RETURN(const ServerJson json, ParseObject(answer));
   RunPage page;
-  const ServerJson& list = Member(json, "runs");
+  const ServerJson& list = MemberOf(json, "runs");
   for (const ServerJson& run : list.is_array() ? list : ServerJson::array())
     page.runs.push_back(ToRun(run));
-  page.next = Text(json, "next_page_token");
+  page.next = TextOf(json, "next_page_token");
   return page;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/http/url.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/mlflow/format/names.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
@@ -19,11 +20,6 @@ namespace {
 constexpr size_t kLinesOfRead = 10000;
 constexpr size_t kBytesOfConsole = 16 << 20;  // the last ones
 constexpr char kServed[] = "mlflow-artifacts:/";
-
-int64_t Bytes(const model::Json& json) {
-  const auto found = json.find("bytes");
-  return found == json.end() || !found->is_number_integer() ? 0 : found->get<int64_t>();
-}
 
 }  // namespace
 
@@ -79,23 +75,21 @@ MlflowDelivery::Wait MlflowDelivery::SendContent(absl::Time now) {
   if (content_.empty()) return absl::nullopt;
   const model::Item& item = content_.front().item;
   const model::Json& object = item.object;
-  const auto found = object.find("entries");
+  const model::Json& list = MemberOf(object, "entries");
   const bool is_file = item.kind == model::Item::Kind::kRunFile;
-  const size_t entries = is_file                                      ? 1
-                         : found != object.end() && found->is_array() ? found->size()
-                                                                      : 0;
+  const size_t entries = is_file ? 1 : list.is_array() ? list.size() : 0;
   while (content_entry_ < entries) {
-    const model::Json& entry = is_file ? object : (*found)[content_entry_];
-    const std::string file = Fact(entry, "file");
+    const model::Json& entry = is_file ? object : list[content_entry_];
+    const std::string file = TextOf(entry, "file");
     if (file.empty()) {  // a reference
       ++content_entry_;
       continue;
     }
-    std::string path = Fact(entry, "path");
-    if (!is_file) path = absl::StrCat("artifacts/", Fact(object, "name"), "/", path);
+    std::string path = TextOf(entry, "path");
+    if (!is_file) path = absl::StrCat("artifacts/", TextOf(object, "name"), "/", path);
     HttpRequest request;
     request.file = FileRange{.path = absl::StrCat(content_dir_, "/", file),
-                             .bytes = static_cast<uint64_t>(Bytes(entry))};
+                             .bytes = static_cast<uint64_t>(IntegerOf(entry, "bytes"))};
     bool done = false;
     const absl::Duration wait = Put(std::move(request), path, now, &done);
     if (done) ++content_entry_;
@@ -104,11 +98,11 @@ MlflowDelivery::Wait MlflowDelivery::SendContent(absl::Time now) {
   if (!is_file) {
     model::Json about = object;
     for (const char* const own : {"id", "step"}) about.erase(own);
-    const std::string used = Fact(object, "use");
+    const std::string used = TextOf(object, "use");
     if (used.empty()) {
       for (const char* const large : {"entries", "name"}) about.erase(large);
     }
-    const std::string tag = used.empty() ? absl::StrCat("ranklog.artifact.", Fact(object, "name"))
+    const std::string tag = used.empty() ? absl::StrCat("ranklog.artifact.", TextOf(object, "name"))
                                          : absl::StrCat("ranklog.used.", used);
     AddTags({{NameOf(tag), ToJsonText(about)}});
   }

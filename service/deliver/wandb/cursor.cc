@@ -1,7 +1,7 @@
 #include "service/deliver/wandb/cursor.h"
 
 #include "absl/strings/str_cat.h"
-#include "service/deliver/wandb/documents/json_members.h"
+#include "service/deliver/json/json_members.h"
 
 namespace ranklog::deliver::wandb {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/wandb/api/alert.h"
-#include "service/deliver/wandb/documents/json_members.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

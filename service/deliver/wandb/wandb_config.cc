@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/wandb/api/server_json.h"
 #include "service/deliver/wandb/documents/config_document.h"
-#include "service/deliver/wandb/documents/json_members.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -17,12 +17,6 @@ namespace {
 
 // wandb.ai needs 2 to 4 s.
 constexpr absl::Duration kServerSettles = absl::Minutes(1);
-
-std::string TextIn(const model::Json& object, const char* group, const char* key) {
-  if (!object.is_object() || !object.contains(group) || !object[group].is_object()) return "";
-  const auto found = object[group].find(key);
-  return found != object[group].end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 // The name of the newest artifact with source files.
 std::string CodeIn(const std::vector<model::StoredItem>& uploads) {
@@ -95,8 +89,8 @@ Upsert WandbDelivery::Description() const {
   upsert.notes = settings.notes;
   upsert.host = settings.host;
   upsert.program = settings.program;
-  upsert.commit = TextIn(metadata_, "git", "commit");
-  upsert.repo = TextIn(metadata_, "git", "remote");
+  upsert.commit = TextOf(MemberOf(metadata_, "git"), "commit");
+  upsert.repo = TextOf(MemberOf(metadata_, "git"), "remote");
   upsert.tags = settings.tags;
   return upsert;
 }

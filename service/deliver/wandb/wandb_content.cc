@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
-#include "service/deliver/wandb/documents/json_members.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {

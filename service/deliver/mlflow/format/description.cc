@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "service/aggregate/metric_table.h"
 #include "service/aggregate/run_config.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/mlflow/format/names.h"
 
@@ -81,15 +82,14 @@ void AddFacts(const model::Run& run, absl::Span<const model::Stream> streams,
               const model::Json& metadata, Builder* builder) {
   const model::RunSettings& settings = run.settings;
   builder->AddTag("mlflow.note.content", settings.notes);
-  builder->AddTag("mlflow.user", Fact(metadata, "username"));
+  builder->AddTag("mlflow.user", TextOf(metadata, "username"));
   builder->AddTag("mlflow.source.name", settings.program);
   const bool is_batch = !streams.empty() && !streams.front().launch.batch_job.empty();
   builder->AddTag("mlflow.source.type", is_batch ? "JOB" : "LOCAL");
-  if (const auto git = metadata.find("git"); git != metadata.end()) {
-    builder->AddTag("mlflow.source.git.commit", Fact(*git, "commit"));
-    builder->AddTag("mlflow.source.git.branch", Fact(*git, "branch"));
-    builder->AddTag("mlflow.source.git.repoURL", Fact(*git, "remote"));
-  }
+  const model::Json& git = MemberOf(metadata, "git");
+  builder->AddTag("mlflow.source.git.commit", TextOf(git, "commit"));
+  builder->AddTag("mlflow.source.git.branch", TextOf(git, "branch"));
+  builder->AddTag("mlflow.source.git.repoURL", TextOf(git, "remote"));
   builder->AddTag("ranklog.run_id", run.run_id);
   builder->AddTag("ranklog.project", run.project);
   builder->AddTag("ranklog.group", settings.group);
@@ -114,12 +114,6 @@ std::string ValueText(const model::Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";
   return ToJsonText(value);
-}
-
-std::string Fact(const model::Json& metadata, const char* key) {
-  if (!metadata.is_object()) return "";
-  const auto found = metadata.find(key);
-  return found == metadata.end() || !found->is_string() ? "" : found->get<std::string>();
 }
 
 std::string ChangedParamTag(const std::string& name) {
@@ -153,7 +147,8 @@ Description Describe(const model::Run& run, absl::Span<const model::Stream> stre
     const model::Json& alert = stored.item.object;
     builder.AddTag(
         absl::StrCat("ranklog.alert.", stored.id),
-        absl::StrJoin({Fact(alert, "level"), Fact(alert, "title"), Fact(alert, "text")}, ": "));
+        absl::StrJoin({TextOf(alert, "level"), TextOf(alert, "title"), TextOf(alert, "text")},
+                      ": "));
   }
   for (const std::vector<std::string>& keys : shapes) {
     for (const std::string& key : keys) builder.AddCutTag(key);

@@ -47,9 +47,6 @@ std::string RunDigest(const model::Run& run);
 std::string DeliveryDigest(const model::Run& run);
 std::string JobDigest(const model::Run& run, const std::string& job_id);
 
-// The fact `key` of the process, or of its git tree.
-std::string Fact(const model::Json& metadata, const char* key);
-
 }  // namespace ranklog::deliver::mlflow
 
 #endif  // SERVICE_DELIVER_MLFLOW_FORMAT_DESCRIPTION_H_

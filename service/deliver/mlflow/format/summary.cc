@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/mlflow/format/description.h"
 #include "service/deliver/mlflow/format/names.h"
 
@@ -41,9 +42,7 @@ void Summary::Finish(const std::vector<std::vector<std::string>>& shapes, int64_
     tags->emplace_back(NameOf(absl::StrCat(kSummaryTag, key)), ValueText(value));
   };
   const model::Json summary = summary_.ToJson();
-  const auto last = summary.find("_step");
-  const int64_t step =
-      last != summary.end() && last->is_number_integer() ? last->get<int64_t>() : 0;
+  const int64_t step = IntegerOf(summary, "_step");
   for (const auto& [key, value] : summary.items()) {
     const bool is_metric = metrics.count(key) > 0;
     const bool is_set = set_by_ranks_.count(key) > 0;

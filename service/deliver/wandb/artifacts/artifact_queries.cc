@@ -4,10 +4,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/json/json_writer.h"
 #include "service/deliver/wandb/api/graphql.h"
 #include "service/deliver/wandb/artifacts/md5.h"
-#include "service/deliver/wandb/documents/json_members.h"
 
 namespace ranklog::deliver::wandb {
 namespace {

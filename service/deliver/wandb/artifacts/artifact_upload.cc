@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/wandb/api/graphql.h"
 #include "service/deliver/wandb/artifacts/artifact_entry.h"
 #include "service/deliver/wandb/artifacts/artifact_manifest.h"
@@ -15,7 +16,6 @@
 #include "service/deliver/wandb/artifacts/content_upload.h"
 #include "service/deliver/wandb/artifacts/file_upload.h"
 #include "service/deliver/wandb/artifacts/staged_file.h"
-#include "service/deliver/wandb/documents/json_members.h"
 
 namespace ranklog::deliver::wandb {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/deliver/wandb/documents/json_members.h"
+#include "service/deliver/json/json_members.h"
 
 namespace ranklog::deliver::wandb {
 

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/json/json_members.h"
 #include "service/deliver/wandb/api/run_files.h"
 #include "service/deliver/wandb/artifacts/content_upload.h"
 #include "service/deliver/wandb/artifacts/staged_file.h"
-#include "service/deliver/wandb/documents/json_members.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
