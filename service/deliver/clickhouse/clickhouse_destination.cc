@@ -11,7 +11,6 @@
 #include "service/base/this_boot.h"
 #include "service/deliver/clickhouse/api.h"
 #include "service/deliver/clickhouse/clickhouse_delivery.h"
-#include "service/deliver/clickhouse/read_back.h"
 #include "service/deliver/masking.h"
 
 namespace ranklog::deliver::clickhouse {
@@ -108,12 +107,6 @@ absl::StatusOr<std::string> ClickhouseDestination::AccountOf(Transport& transpor
   if (OutcomeOf(answer) != Outcome::kAccepted) return absl::UnknownError(Explain(answer));
   if (credential.secret.empty()) return std::string();
   return std::string(absl::StripAsciiWhitespace(answer->body));
-}
-
-absl::StatusOr<ReadBackReport> ClickhouseDestination::ReadBack(
-    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
-    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
-  return clickhouse::ReadBack(*this, reader, run, delivery, transport, credential, options);
 }
 
 }  // namespace ranklog::deliver::clickhouse

@@ -26,6 +26,7 @@ class ClickhouseDestination : public Destination {
   absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
                                         const Credential& credential,
                                         absl::Duration timeout) const override;
+  // Defined in read_back.cc.
   absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                           const model::Delivery& delivery, Transport& transport,
                                           const Credential& credential,

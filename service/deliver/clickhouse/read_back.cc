@@ -1,4 +1,4 @@
-#include "service/deliver/clickhouse/read_back.h"
+// Compares what ClickHouse has of a run with the store.
 
 #include <zlib.h>
 
@@ -15,6 +15,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/asker.h"
 #include "service/deliver/clickhouse/api.h"
+#include "service/deliver/clickhouse/clickhouse_destination.h"
 #include "service/deliver/clickhouse/cursor.h"
 #include "service/deliver/clickhouse/description.h"
 #include "service/deliver/clickhouse/format/blocks.h"
@@ -278,13 +279,14 @@ class Comparison {
 
 }  // namespace
 
-absl::StatusOr<ReadBackReport> ReadBack(const Destination& destination,
-                                        storage::StoreReader& reader, const model::Run& run,
-                                        const model::Delivery& delivery, Transport& transport,
-                                        const Credential& credential,
-                                        const ReadBackOptions& options) {
-  ASSIGN_OR_RETURN(const std::string server, destination.ServerOf(run.settings));
-  const Asker asker(destination, &transport, credential, options);
+// A row is a row of a rank: they are numbered over all streams of the run, ordered by rank. The
+// server computes a digest of each stream; only of a stream that differs are the rows read, as a
+// digest for each.
+absl::StatusOr<ReadBackReport> ClickhouseDestination::ReadBack(
+    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
+    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
+  ASSIGN_OR_RETURN(const std::string server, ServerOf(run.settings));
+  const Asker asker(*this, &transport, credential, options);
   return Comparison(reader, run, delivery, asker, ServerAt(server, run.settings)).Make(options);
 }
 

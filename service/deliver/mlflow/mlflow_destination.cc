@@ -11,7 +11,6 @@
 #include "service/deliver/mlflow/api.h"
 #include "service/deliver/mlflow/cursor.h"
 #include "service/deliver/mlflow/mlflow_delivery.h"
-#include "service/deliver/mlflow/read_back.h"
 
 namespace ranklog::deliver::mlflow {
 namespace {
@@ -120,12 +119,6 @@ absl::StatusOr<std::string> MlflowDestination::AccountOf(Transport& transport,
   }
   if (credential.secret.empty()) return std::string();
   return credential.user.empty() ? std::string("a token") : credential.user;
-}
-
-absl::StatusOr<ReadBackReport> MlflowDestination::ReadBack(
-    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
-    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
-  return mlflow::ReadBack(*this, reader, run, delivery, transport, credential, options);
 }
 
 void SetTrust(const model::RunSettings& settings, HttpRequest* request) {

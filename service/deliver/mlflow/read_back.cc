@@ -1,4 +1,4 @@
-#include "service/deliver/mlflow/read_back.h"
+// Reads a run back from an MLflow server: `ranklog verify`.
 
 #include <algorithm>
 #include <bit>
@@ -280,14 +280,12 @@ class Comparison {
 
 }  // namespace
 
-absl::StatusOr<ReadBackReport> ReadBack(const Destination& destination,
-                                        storage::StoreReader& reader, const model::Run& run,
-                                        const model::Delivery& delivery, Transport& transport,
-                                        const Credential& credential,
-                                        const ReadBackOptions& options) {
-  ASSIGN_OR_RETURN(std::string server, destination.ServerOf(run.settings));
-  const Asker asker(destination, &transport, credential, options);
-  return Comparison(destination, reader, run, delivery, asker, std::move(server)).Make(options);
+absl::StatusOr<ReadBackReport> MlflowDestination::ReadBack(
+    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
+    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
+  ASSIGN_OR_RETURN(std::string server, ServerOf(run.settings));
+  const Asker asker(*this, &transport, credential, options);
+  return Comparison(*this, reader, run, delivery, asker, std::move(server)).Make(options);
 }
 
 }  // namespace ranklog::deliver::mlflow

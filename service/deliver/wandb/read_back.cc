@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/read_back.h"
+// Reads a run back from a W&B server and compares it with the store.
 
 #include <algorithm>
 #include <optional>
@@ -187,12 +187,16 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
 
 }  // namespace
 
-absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
-                                        const model::Delivery& delivery, Transport& transport,
-                                        const Credential& key, const ReadBackOptions& options) {
+// Compares the server's lines with the lines that the store's rows make, one range of steps at a
+// time. Rows with dead letters are expected without values. Then compares the config and the
+// summary by key. Values that `step_sync` adds are not compared, because they depend on when a
+// definition arrived.
+absl::StatusOr<ReadBackReport> WandbDestination::ReadBack(
+    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
+    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
   const Cursor cursor = CursorFrom(delivery.cursor);
-  ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
-  const Asker asker(Wandb(), &transport, key, options);
+  ASSIGN_OR_RETURN(const std::string base_url, ServerOf(run.settings));
+  const Asker asker(*this, &transport, credential, options);
   const auto ask = [&](std::string body) {
     return asker.Ask(GraphqlRequest(base_url, std::move(body)));
   };
@@ -242,10 +246,11 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   return report;
 }
 
-absl::StatusOr<int64_t> LastStep(const model::Run& run, Transport& transport, const Credential& key,
-                                 const ReadBackOptions& options) {
-  ASSIGN_OR_RETURN(const std::string base_url, Wandb().ServerOf(run.settings));
-  const Asker asker(Wandb(), &transport, key, options);
+absl::StatusOr<int64_t> WandbDestination::LastStep(const model::Run& run, Transport& transport,
+                                                   const Credential& credential,
+                                                   const ReadBackOptions& options) const {
+  ASSIGN_OR_RETURN(const std::string base_url, ServerOf(run.settings));
+  const Asker asker(*this, &transport, credential, options);
   ASSIGN_OR_RETURN(const std::string answer,
                    asker.Ask(GraphqlRequest(
                        base_url, StandingBody(run.settings.entity, run.project, run.run_id))));

@@ -13,7 +13,6 @@
 #include "service/deliver/wandb/artifacts/artifact_download.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/history/branch_point.h"
-#include "service/deliver/wandb/read_back.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -127,18 +126,6 @@ absl::StatusOr<std::string> WandbDestination::AccountOf(Transport& transport,
     return absl::UnauthenticatedError("the server does not know the key");
   }
   return name;
-}
-
-absl::StatusOr<ReadBackReport> WandbDestination::ReadBack(
-    storage::StoreReader& reader, const model::Run& run, const model::Delivery& delivery,
-    Transport& transport, const Credential& credential, const ReadBackOptions& options) const {
-  return wandb::ReadBack(reader, run, delivery, transport, credential, options);
-}
-
-absl::StatusOr<int64_t> WandbDestination::LastStep(const model::Run& run, Transport& transport,
-                                                   const Credential& credential,
-                                                   const ReadBackOptions& options) const {
-  return wandb::LastStep(run, transport, credential, options);
 }
 
 absl::StatusOr<DownloadReport> WandbDestination::Download(Transport& transport,

@@ -29,6 +29,7 @@ class WandbDestination : public Destination {
   absl::StatusOr<std::string> AccountOf(Transport& transport, const std::string& server,
                                         const Credential& credential,
                                         absl::Duration timeout) const override;
+  // These two are defined in read_back.cc.
   absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                           const model::Delivery& delivery, Transport& transport,
                                           const Credential& credential,

@@ -1,8 +1,6 @@
 // Reads a delivered run back over real HTTP, from a server that keeps it and from servers that lost
 // or changed it.
 
-#include "service/deliver/wandb/read_back.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/deliver/wandb/cursor.h"
+#include "service/deliver/wandb/wandb_destination.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -67,8 +66,8 @@ class ReadBackTest : public HttpDeliveryTest {
   }
 
   absl::StatusOr<ReadBackReport> TryRead() {
-    return ReadBack(stored_.reader(), stored_.run(), stored_delivery_, *transport_,
-                    {.user = "", .secret = key_}, options_);
+    return Wandb().ReadBack(stored_.reader(), stored_.run(), stored_delivery_, *transport_,
+                            {.user = "", .secret = key_}, options_);
   }
   ReadBackReport Read() {
     const absl::StatusOr<ReadBackReport> report = TryRead();
