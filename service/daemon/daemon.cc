@@ -298,22 +298,22 @@ absl::Status Daemon::StartAccepting() {
 }
 
 void Daemon::PostNotices(const deliver::StepResult& step) {
-  const bool all = step.delivery.complete && IsAtEveryTracker(step.delivery.run);
-  for (v1::Notice& notice : DeliveryNotices(step)) {
-    if (notice.key() == "delivered") notice.set_over(all);  // a rank may wait for every destination
+  absl::StatusOr<std::vector<model::Delivery>> others = DeliveriesOf(step.delivery.run);
+  if (!others.ok()) return;
+  std::erase_if(*others, [&](const auto& other) { return other.kind == step.delivery.kind; });
+  for (const v1::Notice& notice : DeliveryNotices(step, *others)) {
     notices_.Post(step.delivery.run, notice);
   }
-  if (all) notices_.Forget(step.delivery.run);
+  if (step.delivery.complete && std::all_of(others->begin(), others->end(), [](const auto& other) {
+        return other.complete || other.kind == "local";
+      })) {
+    notices_.Forget(step.delivery.run);
+  }
 }
 
-bool Daemon::IsAtEveryTracker(int64_t run) const {
-  const auto reader = storage::StoreReader::Open(locked_dir_.dir);
-  if (!reader.ok()) return false;
-  const absl::StatusOr<std::vector<model::Delivery>> deliveries = (*reader)->Deliveries(run);
-  return deliveries.ok() &&
-         std::all_of(deliveries->begin(), deliveries->end(), [](const model::Delivery& delivery) {
-           return delivery.complete || delivery.kind == "local";
-         });
+absl::StatusOr<std::vector<model::Delivery>> Daemon::DeliveriesOf(int64_t run) const {
+  ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(locked_dir_.dir));
+  return reader->Deliveries(run);
 }
 
 }  // namespace ranklog::daemon

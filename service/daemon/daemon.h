@@ -95,7 +95,7 @@ class Daemon {
   // Posts notices about a delivery step to the ranks of its run.
   void PostNotices(const deliver::StepResult& step);
   // Whether all destinations of the run have all of it, its end too.
-  bool IsAtEveryTracker(int64_t run) const;
+  absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(int64_t run) const;
   void Drain(absl::Duration drain);
   std::vector<model::Stream> LiveStreams() const;  // none if the store cannot be read
   // Whether all rows of running runs are aggregated.

@@ -71,7 +71,8 @@ v1::Notice PartNotice(const std::string& home, const std::string& error) {
                    home, ": ", error, "; they stay in its store, and are sent when they can be"));
 }
 
-std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
+std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step,
+                                        const std::vector<model::Delivery>& others) {
   const model::Delivery& delivery = step.delivery;
   std::vector<v1::Notice> notices;
   if (!step.url.empty()) notices.push_back(Make("url", v1::Notice::INFO, step.url));
@@ -87,15 +88,21 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
              absl::StrCat("rows wait for ", delivery.kind, ": ", delivery.last_error)));
   }
   if (delivery.kind != kLocal) {
+    const model::Delivery* slowest = &delivery;
+    bool complete = delivery.complete;
+    for (const model::Delivery& other : others) {
+      if (other.kind == kLocal) continue;
+      complete = complete && other.complete;
+      if (other.delivered_rows < slowest->delivered_rows) slowest = &other;
+    }
     // `delivered_rows` is a cursor that also passes refused and replayed rows.
-    const uint64_t replayed = delivery.replayed_rows();
-    const uint64_t there = delivery.delivered_rows - delivery.refused_rows - replayed;
+    const uint64_t replayed = slowest->replayed_rows();
+    const uint64_t there = slowest->delivered_rows - slowest->refused_rows - replayed;
     // More rows may come while the run is live, so "83 of 83" would look final.
     const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows - replayed);
     const std::string more = replayed > 0 ? absl::StrCat(", ", replayed, " replayed") : "";
     notices.push_back(Make("delivered", v1::Notice::INFO,
-                           absl::StrCat(there, of, " rows delivered", more),
-                           /*over=*/delivery.complete));
+                           absl::StrCat(there, of, " rows delivered", more), complete));
   }
   if (!step.dead_letters.empty()) {
     notices.push_back(

@@ -29,8 +29,11 @@ absl::optional<v1::Notice> NodesNotice(const model::Session& session,
 // For the run of a part: why its rows do not join those of rank 0. Empty: they do again.
 v1::Notice PartNotice(const std::string& home, const std::string& error);
 
-// For the run of a delivery step: its URL, the reason for a wait, and refused rows.
-std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step);
+// For the run of a delivery step: its URL, the reason for a wait, refused rows, and how many rows the
+// tracker has that has the fewest of the step's and `others`, the run's other deliveries. A rank may
+// wait for all of them.
+std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step,
+                                        const std::vector<model::Delivery>& others);
 
 }  // namespace ranklog::daemon
 

@@ -46,24 +46,24 @@ TEST(NoticesTest, StepReportsUrlAndReason) {
   step.delivery.kind = "wandb";
   step.delivery.last_error = "HTTP 401";
   step.url = "https://wandb.ai/me/gpt/runs/job";
-  const auto waiting = DeliveryNotices(step);
+  const auto waiting = DeliveryNotices(step, {});
   ASSERT_THAT(waiting, SizeIs(3));
   EXPECT_EQ(waiting[0].key(), "url");
   EXPECT_EQ(waiting[0].text(), step.url);
   EXPECT_EQ(waiting[1].text(), "rows wait for wandb: HTTP 401");
   // A rank could not decode a message with such bytes.
   step.delivery.last_error = "HTTP 403: f\xFCr";
-  EXPECT_EQ(DeliveryNotices(step)[1].text(), "rows wait for wandb: HTTP 403: f\xEF\xBF\xBDr");
+  EXPECT_EQ(DeliveryNotices(step, {})[1].text(), "rows wait for wandb: HTTP 403: f\xEF\xBF\xBDr");
   step.delivery.last_error.clear();
-  EXPECT_TRUE(DeliveryNotices(step)[1].over());
+  EXPECT_TRUE(DeliveryNotices(step, {})[1].over());
 }
 
 TEST(NoticesTest, StepReportsARequestedStop) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
-  EXPECT_THAT(DeliveryNotices(step), SizeIs(2));
+  EXPECT_THAT(DeliveryNotices(step, {}), SizeIs(2));
   step.stop = true;
-  const auto notices = DeliveryNotices(step);
+  const auto notices = DeliveryNotices(step, {});
   ASSERT_THAT(notices, SizeIs(3));
   EXPECT_EQ(notices[0].key(), "stop");
   EXPECT_EQ(notices[0].text(), "the run was asked to stop on its web page");
@@ -78,17 +78,33 @@ TEST(NoticesTest, StepReportsDeliveredRows) {
   step.delivery.refused_rows = 1;
   step.rows = 9;
   step.live = true;
-  EXPECT_EQ(DeliveryNotices(step).back().text(), "4 rows delivered") << "more rows may come";
+  EXPECT_EQ(DeliveryNotices(step, {}).back().text(), "4 rows delivered") << "more rows may come";
   step.live = false;
-  const v1::Notice going = DeliveryNotices(step).back();
+  const v1::Notice going = DeliveryNotices(step, {}).back();
   EXPECT_EQ(going.key(), "delivered");
   EXPECT_EQ(going.severity(), v1::Notice::INFO);
   EXPECT_EQ(going.text(), "4 of 9 rows delivered");
   EXPECT_FALSE(going.over());
   step.delivery.complete = true;
-  EXPECT_TRUE(DeliveryNotices(step).back().over());
+  EXPECT_TRUE(DeliveryNotices(step, {}).back().over());
   step.delivery.kind = "local";
-  EXPECT_EQ(DeliveryNotices(step).back().key(), "local") << "it leaves the node for nowhere";
+  EXPECT_EQ(DeliveryNotices(step, {}).back().key(), "local") << "it leaves the node for nowhere";
+}
+
+TEST(NoticesTest, RowsAreDeliveredOnceEachTrackerHasThem) {
+  deliver::StepResult step;
+  step.delivery.kind = "offline";
+  step.delivery.delivered_rows = 9;
+  step.delivery.complete = true;
+  step.rows = 9;
+  model::Delivery wandb;
+  wandb.kind = "wandb";
+  const v1::Notice going = DeliveryNotices(step, {wandb}).back();
+  EXPECT_EQ(going.text(), "0 of 9 rows delivered");
+  EXPECT_FALSE(going.over());
+  wandb.delivered_rows = 9;
+  wandb.complete = true;
+  EXPECT_TRUE(DeliveryNotices(step, {wandb}).back().over());
 }
 
 TEST(NoticesTest, SetApartDeliveryIsReported) {
@@ -97,7 +113,7 @@ TEST(NoticesTest, SetApartDeliveryIsReported) {
   step.delivery.refused_rows = 2;
   step.dead_letters.resize(1);
   step.dead_letters[0].answer = "HTTP 400: too long";
-  const auto notices = DeliveryNotices(step);
+  const auto notices = DeliveryNotices(step, {});
   ASSERT_THAT(notices, SizeIs(3));
   EXPECT_EQ(notices[2].key(), "wandb.refused");
   EXPECT_THAT(notices[2].text(), HasSubstr("HTTP 400: too long"));
