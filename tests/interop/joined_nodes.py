@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from waiting import wait_for  # noqa: E402
+
 TIMEOUT = 90  # for a busy machine
 RANKS = 2  # of a node
 PORT = 20000 + os.geteuid() % 10000
@@ -42,15 +45,6 @@ for step in range(steps):
     (barrier / f"step-{rank}").write_text(str(step))
 run.finish()
 """
-
-
-def wait_for(condition, what, seconds=TIMEOUT):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.1)
-    return found
 
 
 def in_node(holder):

@@ -12,17 +12,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from waiting import wait_for  # noqa: E402
+
 TIMEOUT = 60
 PASSWORD = "a test of 2026"  # of the user admin
-
-
-def wait_for(condition, what, seconds=TIMEOUT):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.05)
-    return found
 
 
 def free_port():

@@ -12,7 +12,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/interop/slurm_cluster.h"
 #include "tests/support/absent.h"
@@ -43,7 +42,6 @@ class SlurmEndsTest : public ::testing::Test {
   // Returns the run of step 0 of the job; null before it exists. The job has two ranks, since a
   // single rank would get a random run id.
   json RunOf(const std::string& job) {
-    absl::SleepFor(absl::Milliseconds(100));  // each query starts several processes
     for (json& run : cluster_.RunsOn("n1")) {
       if (run["run_id"] == absl::StrCat("slurm-", job, "-0")) return run;
     }

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from waiting import wait_for  # noqa: E402
 
 BIN = pathlib.Path(os.environ["RANKLOG_TEST_BIN"])
 DEADLINE = 60  # seconds
@@ -68,16 +70,6 @@ class NodeTest(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout)
         return done.stdout
 
-    def until(self, condition, what):
-        """Waits for a condition, and returns its value."""
-        end = time.monotonic() + DEADLINE
-        while time.monotonic() < end:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.02)
-        self.fail(f"{what} did not happen in {DEADLINE} s")
-
     def runs(self):
         return json.loads(self.cli("runs", "--json"))
 
@@ -88,7 +80,7 @@ class NodeTest(unittest.TestCase):
             run = json.loads(self.cli("show", "latest", "--json"))
             return run["state"] == state and run
 
-        return self.until(found, f"a run in state {state}")
+        return wait_for(found, f"a run in state {state}")
 
     def rows(self, run="latest"):
         """The rows without their time. NaN and infinities are floats."""

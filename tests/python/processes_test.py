@@ -74,7 +74,7 @@ class Processes(node.NodeTest):
                     runs = [run for run in self.runs() if run["project"] == project]
                     return len(runs) == 7 and all(run["state"] == "finished" for run in runs) and runs
 
-                runs = self.until(ended, "the end of all runs of the pool")
+                runs = node.wait_for(ended, "the end of all runs of the pool")
                 for run in runs:
                     number = -1 if run["name"] == "parent" else int(run["name"][1:])
                     self.assertEqual(self.rows(run["run_id"]), [{"_step": 0, "number": number}])

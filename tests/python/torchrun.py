@@ -75,7 +75,7 @@ class TorchrunTest(node.NodeTest):
             runs = [run for run in self.runs()[::-1] if run["run_id"] not in self._former]
             return len(runs) >= count and all(run["state"] != "running" for run in runs) and runs
 
-        runs = self.until(ended, f"the end of {count} runs")
+        runs = node.wait_for(ended, f"the end of {count} runs")
         self.assertEqual(len(runs), count, runs)
         return runs
 

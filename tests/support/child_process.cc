@@ -63,11 +63,12 @@ void ExpectNoSanitizerReport(const std::string& output) {
 
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout) {
   const absl::Time began = absl::Now();
-  while (!condition()) {
-    const absl::Duration waited = absl::Now() - began;
-    if (waited > kSlowness * timeout) return condition();
-    // A condition that starts a process would otherwise keep a core busy.
-    const absl::Duration pause = std::clamp(waited / 8, absl::Milliseconds(5), kLongestPause);
+  for (absl::Time asked = began; !condition(); asked = absl::Now()) {
+    const absl::Time now = absl::Now();
+    if (now - began > kSlowness * timeout) return condition();
+    absl::Duration pause = std::clamp((now - began) / 8, absl::Milliseconds(5), kLongestPause);
+    // A condition that starts processes may take a fifth of the time.
+    pause = std::max(pause, std::min(4 * (now - asked), absl::Seconds(1)));
     poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(pause)));
   }
   return true;

@@ -17,7 +17,7 @@
 namespace ranklog::testing {
 
 // Returns true as soon as `condition` holds, or false after `timeout`. Polls every 5 ms, later less
-// often: after a second, every 100 ms.
+// often: after a second, every 100 ms. A condition that takes long is polled less often.
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout = absl::Seconds(30));
 
 // A child process. The destructor kills it (SIGKILL) and waits for it. If its output then contains
