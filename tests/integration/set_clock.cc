@@ -1,7 +1,8 @@
 // Preloaded into a program, this gives it a wall clock that its test can set. CLOCK_REALTIME is
 // wrong by the nanoseconds stored as an int64_t at the start of the file $RANKLOG_TEST_CLOCK. As
 // with a kernel clock, a wait until a time of that clock ends when the clock gets there, even if it
-// is set meanwhile. Other clocks, and waits for a duration, are not affected.
+// is set meanwhile. CLOCK_BOOTTIME is wrong by the int64_t after it, if there is one. Other clocks,
+// and waits for a duration, are not affected.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,17 +32,24 @@ Syscall NextSyscall() {
   return next;
 }
 
-int64_t Offset() {
-  static const std::atomic<int64_t>* const offset = [] {
+struct Offsets {
+  std::atomic<int64_t> wall, boot;  // behind the end of the file, its page has zeros
+};
+
+const Offsets& Wrong() {
+  static const Offsets none{};
+  static const Offsets* const wrong = [] {
     const char* const path = getenv("RANKLOG_TEST_CLOCK");
     const int fd = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     void* const page =
-        fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+        fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Offsets), PROT_READ, MAP_SHARED, fd, 0);
     if (fd >= 0) close(fd);
-    return page == MAP_FAILED ? nullptr : static_cast<std::atomic<int64_t>*>(page);
+    return page == MAP_FAILED ? &none : static_cast<const Offsets*>(page);
   }();
-  return offset == nullptr ? 0 : offset->load();
+  return *wrong;
 }
+
+int64_t Offset() { return Wrong().wall; }
 
 int64_t Nanoseconds(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
@@ -81,6 +89,8 @@ int clock_gettime(clockid_t clock, timespec* time) {
   const int result = next(clock, time);
   if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
     *time = TimeOf(Nanoseconds(*time) + Offset());
+  } else if (result == 0 && clock == CLOCK_BOOTTIME) {
+    *time = TimeOf(Nanoseconds(*time) + Wrong().boot);
   }
   return result;
 }

@@ -18,6 +18,7 @@ from clickhouse_site import expect, rank_variables
 from mlflow_site import TIMEOUT, wait_for
 
 KEYS = 10
+TOKEN_LIFE = 62  # more than that of clickhouse_delivery.h
 TRIALS = {}
 
 
@@ -70,6 +71,24 @@ def check(server, node, run, count, world=4, verify=True):
         expect((found["ok"], found["there"]), (True, count * world), f"{run}: verify")
 
 
+@contextlib.contextmanager
+def clocks(node, set_clock):
+    """The daemon's clocks, from its next start on. Yields a function that sets the wall clock back, and the boot clock ahead."""
+    file = node.home / "clocks"
+    file.write_bytes(bytes(16))
+
+    def put(back=0, ahead=0):
+        with file.open("r+b") as opened:  # the processes have mapped it, so it must not become shorter
+            opened.write(struct.pack("<qq", -back * 10**9, ahead * 10**9))
+
+    node.extra |= {"LD_PRELOAD": set_clock, "RANKLOG_TEST_CLOCK": file}
+    yield put
+    for name in ("LD_PRELOAD", "RANKLOG_TEST_CLOCK"):
+        del node.extra[name]
+    node.stop()
+    node.start()
+
+
 def error(node, run):
     return (node.destination(run, "clickhouse") or {}).get("last_error", "")
 
@@ -117,26 +136,27 @@ def server_killed(server, node, _):
 
 
 @trial
-def view_lacks_cut(server, node, _):
+def view_lacks_cut(server, node, set_clock):
     """The server dies when a cut is in the table, but not in the view, and is down for more than a minute. It still has the token, so the
     repetition completes the view."""
     server.fault(die_before_view=True)
     ranks = start(node, "between", lambda rank: [*rows(0, 300, rank), {"finish": 0}])
     server.process.wait(TIMEOUT)
     await_ranks(ranks)
-    time.sleep(62)  # token_life of clickhouse_delivery.h
     node.stop(signal.SIGKILL)
     server.start()
     where = "WHERE run = 'between'"
     ((there, counted),) = server.ask(f"SELECT (SELECT count() FROM points {where}), (SELECT countMerge(n) FROM rank_statistics {where})")
     assert there > 0 and counted == 0, (there, counted)
-    node.start()
-    node.await_delivery("between", "clickhouse")
+    with clocks(node, set_clock) as put:
+        put(ahead=TOKEN_LIFE)
+        node.start()
+        node.await_delivery("between", "clickhouse")
     check(server, node, "between", 300)
 
 
 @trial
-def forgotten_tokens(server, node, _):
+def forgotten_tokens(server, node, set_clock):
     """An answer is lost, and the outage lasts longer than the server keeps tokens: the server is asked."""
     server.fault(lose_every=1, delay=2)
     ranks = start(node, "forgotten", lambda rank: [*rows(0, 300, rank), {"finish": 0}])
@@ -149,9 +169,10 @@ def forgotten_tokens(server, node, _):
         server.do(f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = 0")
     server.kill()
     server.start()
-    time.sleep(62)  # token_life of clickhouse_delivery.h
-    node.start()
-    node.await_delivery("forgotten", "clickhouse")
+    with clocks(node, set_clock) as put:
+        put(ahead=TOKEN_LIFE)
+        node.start()
+        node.await_delivery("forgotten", "clickhouse")
     check(server, node, "forgotten", 300)
 
 
@@ -171,6 +192,12 @@ def view_dropped(server, node, _):
     server.do(sql)
     node.await_delivery("view", "clickhouse", seconds=150)
     check(server, node, "view", 100)
+
+
+def ask_again(node):
+    """At once: a daemon asks again after a minute, as view_dropped tests, and at its start."""
+    node.stop()
+    node.start()
 
 
 def refused(server, node, run, code, message, requests):
@@ -209,6 +236,7 @@ def read_only_account(server, node, _):
     await_ranks(ranks)
     wait_for(lambda: "to continue, grant the account" in error(node, "rights"), "the advice")
     server.fault()
+    ask_again(node)
     node.await_delivery("rights", "clickhouse", seconds=150)
     check(server, node, "rights", 50)
 
@@ -221,6 +249,7 @@ def newer_schema(server, node, _):
     wait_for(lambda: "have version 2, this program knows version 1" in error(node, "newer"), "the message")
     expect(server.ask("SELECT count() FROM points WHERE run = 'newer'"), [[0]], "rows")
     server.do("ALTER TABLE ranklog_schema DELETE WHERE version = 2 SETTINGS mutations_sync = 2")
+    ask_again(node)
     node.await_delivery("newer", "clickhouse", seconds=150)
     check(server, node, "newer", 10, world=1)
 
@@ -228,32 +257,21 @@ def newer_schema(server, node, _):
 @trial
 def clock_set_back(server, node, set_clock):
     """The daemon's clock is set back by an hour, and by another one while it is down."""
-    clock = node.home / "clock"
-    clock.write_bytes(struct.pack("<q", 0))
-
-    def set_back(hours):
-        with clock.open("r+b") as file:  # the processes have mapped it, so it must not become shorter
-            file.write(struct.pack("<q", -hours * 3600 * 10**9))
-
     node.stop()
-    node.extra |= {"LD_PRELOAD": set_clock, "RANKLOG_TEST_CLOCK": clock}
-    node.start()
-    server.fault(lose_every=2)
-    ranks = start(node, "clock", lambda rank: parts(300, rank, 0.4))
-    time.sleep(1.5)
-    set_back(1)
-    time.sleep(0.5)
-    node.stop(signal.SIGKILL)
-    set_back(2)
-    node.start()
-    await_ranks(ranks)
-    server.fault()
-    node.await_delivery("clock", "clickhouse", seconds=200)
-    for name in ("LD_PRELOAD", "RANKLOG_TEST_CLOCK"):
-        del node.extra[name]
+    with clocks(node, set_clock) as put:
+        node.start()
+        server.fault(lose_every=2)
+        ranks = start(node, "clock", lambda rank: parts(300, rank, 0.4))
+        time.sleep(1.5)
+        put(back=3600)
+        time.sleep(0.5)
+        node.stop(signal.SIGKILL)
+        put(back=7200)
+        node.start()
+        await_ranks(ranks)
+        server.fault()
+        node.await_delivery("clock", "clickhouse", seconds=200)
     check(server, node, "clock", 300)
-    node.stop()
-    node.start()
 
 
 @trial
