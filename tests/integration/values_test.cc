@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <array>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -35,30 +38,37 @@ std::string FirstRow() {
          R"(,"list":[1,2.5,false,"x",null],"null":null)";
 }
 
+// The tests look at what one rank has logged: 10 MB.
 class ValuesTest : public ::testing::TestWithParam<bool> {
  protected:
   bool dies() const { return GetParam(); }
 
   void SetUp() override {
-    if (!dies()) node_.Start();
+    if (logged() != nullptr) return;
+    auto job = std::make_unique<Job>();
+    if (!dies()) job->node.Start();
     ChildProcess::Options options;
-    options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-    options.environment["WANDB_BASE_URL"] = wandb_.url();
+    options.environment = job->node.RankEnvironment("job", 0, 0, 1, 1);
+    options.environment["WANDB_BASE_URL"] = job->wandb.url();
     options.environment["WANDB_API_KEY"] = std::string(40, 'k');
     options.environment["RANKLOG_DESTINATIONS"] = "wandb";
     ChildProcess rank({VALUES_RANK, dies() ? "die" : "live"}, options);
     ASSERT_EQ(rank.Wait(), dies() ? -SIGKILL : 0) << rank.Output();
-    if (dies()) node_.Start();
-    ASSERT_TRUE(wandb_.WaitFor(
+    if (dies()) job->node.Start();
+    ASSERT_TRUE(job->wandb.WaitFor(
         [](const std::map<std::string, FakeWandb::Run>& runs) {
           return runs.count("job") != 0 && runs.at("job").complete;
         },
         absl::Seconds(60)));
+    logged() = std::move(job);
   }
+  static void TearDownTestSuite() { jobs_ = {}; }
 
-  std::string Ranklog(std::vector<std::string> args) const {
+  const FakeWandb& wandb() { return logged()->wandb; }
+
+  std::string Ranklog(std::vector<std::string> args) {
     args.insert(args.begin(), RANKLOG_CLI);
-    args.insert(args.end(), {"--state-dir", node_.state_dir()});
+    args.insert(args.end(), {"--state-dir", logged()->node.state_dir()});
     ChildProcess::Options options;
     options.environment["WANDB_API_KEY"] = std::string(40, 'k');
     const Finished finished = RunToEnd(args, options);
@@ -66,13 +76,19 @@ class ValuesTest : public ::testing::TestWithParam<bool> {
     return finished.output;
   }
 
-  FakeWandb wandb_;
-  Node node_{{"--transmit-interval", "50ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
+ private:
+  struct Job {
+    FakeWandb wandb;
+    Node node{{"--transmit-interval", "50ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
+  };
+  std::unique_ptr<Job>& logged() { return jobs_[dies()]; }
+
+  inline static std::array<std::unique_ptr<Job>, 2> jobs_;
 };
 
 TEST_P(ValuesTest, ReachTheTrackerAsTheyAre) {
-  EXPECT_THAT(wandb_.errors(), IsEmpty());
-  const FakeWandb::Run run = wandb_.run("job");
+  EXPECT_THAT(wandb().errors(), IsEmpty());
+  const FakeWandb::Run run = wandb().run("job");
   ASSERT_EQ(run.history.size(), 2u);
   EXPECT_THAT(run.history[0], HasSubstr("{" + FirstRow() + ",\"_timestamp\":"));
   EXPECT_THAT(run.history[0], AllOf(HasSubstr("\"_step\":1}"), Not(HasSubstr(":99"))));
@@ -91,7 +107,7 @@ TEST_P(ValuesTest, ReachTheTrackerAsTheyAre) {
 }
 
 TEST_P(ValuesTest, LargeConfigAndSummaryReachTheTracker) {
-  const FakeWandb::Run run = wandb_.run("job");
+  const FakeWandb::Run run = wandb().run("job");
   const std::string text(100000, 'c');
   for (int i = 0; i < 100; ++i) {
     const std::string key = "\"part" + std::to_string(i) + "\":";
@@ -104,7 +120,7 @@ TEST_P(ValuesTest, LargeConfigAndSummaryReachTheTracker) {
 }
 
 TEST_P(ValuesTest, LastCallOfTwoThreadsCounts) {
-  const FakeWandb::Run run = wandb_.run("job");
+  const FakeWandb::Run run = wandb().run("job");
   EXPECT_THAT(run.config.find(R"("thread":{"value":"main"})"), Ne(std::string::npos));
   EXPECT_THAT(run.summary.find(R"("thread":"main")"), Ne(std::string::npos));
 }
