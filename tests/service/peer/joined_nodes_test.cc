@@ -27,10 +27,26 @@ class JoinedNodesTest : public NodesTest {
     rank_[2] = away_.Attach(2, 0);
     rank_[3] = away_.Attach(3, 1);
   }
+  void AttachAll() {
+    AttachHome();
+    AttachAway();
+  }
   Node& NodeOf(uint32_t rank) { return rank < 2 ? home_ : away_; }
   // Each rank logs its number.
   void Log(int64_t from, int64_t to, std::vector<uint32_t> ranks = {0, 1, 2, 3}) {
     for (const uint32_t rank : ranks) NodeOf(rank).Log(rank_[rank], from, to, rank);
+  }
+  // All ranks attach and log five rows, which arrive.
+  void Begin() {
+    AttachAll();
+    Log(0, 4);
+    Pass(absl::Seconds(2));
+  }
+  // Home makes the next five rows without the other node.
+  void CutForLong() {
+    network_.cut = true;
+    Log(5, 9);
+    Pass(absl::Seconds(32));
   }
   void End(std::vector<uint32_t> ranks = {0, 1, 2, 3}) {
     for (const uint32_t rank : ranks) NodeOf(rank).End(rank_[rank]);
@@ -73,8 +89,7 @@ class JoinedNodesTest : public NodesTest {
 };
 
 TEST_F(JoinedNodesTest, RowsHaveStatisticsOverAllRanks) {  // S48
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 9);
   Pass(absl::Seconds(2));
   ExpectAllJoined(10);
@@ -119,8 +134,7 @@ TEST_F(JoinedNodesTest, OtherNodeEndsBeforeHomeComes) {
 TEST_F(JoinedNodesTest, LostAnswersAndRepeatedRequestsDoubleNothing) {
   network_.lose_answer_of = 2;
   network_.twice = true;
-  AttachHome();
-  AttachAway();
+  AttachAll();
   for (int64_t step = 0; step < 40; ++step) {
     Log(step, step);
     Pass(absl::Seconds(1));
@@ -135,10 +149,7 @@ TEST_F(JoinedNodesTest, LostAnswersAndRepeatedRequestsDoubleNothing) {
 
 // A short cut is shorter than the wait for a rank that is behind.
 TEST_F(JoinedNodesTest, ShortCutDelaysRows) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   network_.cut = true;
   Log(5, 9);
   Pass(absl::Seconds(5));
@@ -150,10 +161,7 @@ TEST_F(JoinedNodesTest, ShortCutDelaysRows) {
 
 // A link that is cut without an error shows itself in `status` before the request's limit is over.
 TEST_F(JoinedNodesTest, SilenceIsAnErrorSoon) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   network_.silent = true;
   Log(5, 9);
   Pass(absl::Seconds(4));
@@ -169,8 +177,7 @@ TEST_F(JoinedNodesTest, SilenceIsAnErrorSoon) {
 
 // A daemon that drains waits for the rows, and for the ends, without which home does not end.
 TEST_F(JoinedNodesTest, EverythingIsSentWhenHomeHasTheEnds) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   EXPECT_FALSE(away_.sender->sent()) << "not looked at yet";
   Pass(absl::Seconds(2));
@@ -193,13 +200,8 @@ TEST_F(JoinedNodesTest, EverythingIsSentWhenHomeHasTheEnds) {
 
 // After a long cut, the rows say of how many ranks they are, and what comes later is late.
 TEST_F(JoinedNodesTest, LongCutCostsABoundedWait) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
-  network_.cut = true;
-  Log(5, 9);
-  Pass(absl::Seconds(32));
+  Begin();
+  CutForLong();
   ASSERT_EQ(Rows().size(), 10u);
   for (size_t i = 5; i < 10; ++i) {
     EXPECT_EQ(Rows()[i]["rank_mean/loss"], 0.5);
@@ -225,13 +227,8 @@ TEST_F(JoinedNodesTest, LongCutCostsABoundedWait) {
 
 // The last rows become late after home has acknowledged the end: their node asks until it is known.
 TEST_F(JoinedNodesTest, LateRowsAreKnownAfterTheEnd) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
-  network_.cut = true;
-  Log(5, 9);
-  Pass(absl::Seconds(32));
+  Begin();
+  CutForLong();
   End({2, 3});
   network_.cut = false;
   Pass(absl::Seconds(20));
@@ -242,13 +239,8 @@ TEST_F(JoinedNodesTest, LateRowsAreKnownAfterTheEnd) {
 }
 
 TEST_F(JoinedNodesTest, LateRowsAreKnownWhileTheRanksLive) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
-  network_.cut = true;
-  Log(5, 9);
-  Pass(absl::Seconds(32));
+  Begin();
+  CutForLong();
   network_.cut = false;
   Pass(absl::Seconds(10));
   Log(10, 14);
@@ -259,8 +251,7 @@ TEST_F(JoinedNodesTest, LateRowsAreKnownWhileTheRanksLive) {
 
 // Home's rows of rank 1 come late, so home cannot say yet whether those of the others are in time.
 TEST_F(JoinedNodesTest, NodeAsksUntilHomeKnowsWhatIsLate) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4, {0, 2, 3});
   End({2, 3});
   Pass(absl::Seconds(4));
@@ -280,8 +271,7 @@ TEST_F(JoinedNodesTest, NodeAsksUntilHomeKnowsWhatIsLate) {
 // `rm` and `verify` must know that rows wait, even if home was never reached.
 TEST_F(JoinedNodesTest, StreamsAreMarkedBeforeHomeAnswers) {
   network_.cut = true;
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Pass(absl::Seconds(2));
   EXPECT_TRUE(At(away_, 2).joins);
   EXPECT_FALSE(At(home_, 0).joins);
@@ -289,8 +279,7 @@ TEST_F(JoinedNodesTest, StreamsAreMarkedBeforeHomeAnswers) {
 }
 
 TEST_F(JoinedNodesTest, RestartsOfBothDaemonsLoseAndDoubleNothing) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   for (int64_t step = 0; step < 30; ++step) {
     Log(step, step);
     Pass(absl::Milliseconds(250));
@@ -312,10 +301,7 @@ TEST_F(JoinedNodesTest, RestartsOfBothDaemonsLoseAndDoubleNothing) {
 }
 
 TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   network_.cut = true;
   End({0, 1});
   Pass(absl::Seconds(20));
@@ -340,10 +326,7 @@ TEST_F(JoinedNodesTest, NodeThatIsGoneEndsTheRunAfterAWait) {
 // A rank that was ended as lost has not finished, so its next process belongs to the same start.
 TEST_F(JoinedNodesTest, NextProcessOfALostRankIsLate) {
   restarts_ranks_ = true;
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   network_.cut = true;
   End({0, 1});
   Pass(absl::Seconds(40));
@@ -374,8 +357,7 @@ TEST_F(JoinedNodesTest, AbsentAndLostRanksCostOneWait) {
 
 // The home starts again between two requests, so the sender sees no error.
 TEST_F(JoinedNodesTest, SilentRanksAreHeardOfAfterARestartOfTheHome) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   Pass(absl::Seconds(3));
   home_.Kill();
@@ -390,10 +372,7 @@ TEST_F(JoinedNodesTest, SilentRanksAreHeardOfAfterARestartOfTheHome) {
 }
 
 TEST_F(JoinedNodesTest, LostProgressIsSentAgain) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   network_.cut = true;
   away_.Write([&](storage::Store& store) { return store.SetProgress(rank_[2], 50); });
   away_.Notify(away_.runs[rank_[2]]);
@@ -405,8 +384,7 @@ TEST_F(JoinedNodesTest, LostProgressIsSentAgain) {
 
 // The other node is heard of, so its ranks are waited for.
 TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   End({0, 1});
   Pass(absl::Minutes(3));
@@ -422,8 +400,7 @@ TEST_F(JoinedNodesTest, RunEndsWithTheLastRankOfAnyNode) {
 // A node that never joins costs the first step a wait, and the end.
 TEST_F(JoinedNodesTest, NodeThatNeverComes) {
   network_.cut = true;
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   Pass(absl::Seconds(6));
   ASSERT_EQ(Rows().size(), 5u);
@@ -439,8 +416,7 @@ TEST_F(JoinedNodesTest, NodeThatNeverComes) {
 
 TEST_F(JoinedNodesTest, ElasticRestartWithResumeGoesOn) {
   resume_ = "allow";
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   End();
   Pass(absl::Seconds(3));
@@ -462,8 +438,7 @@ TEST_F(JoinedNodesTest, ElasticRestartWithResumeGoesOn) {
 
 // A second start under the same id is another run, on both nodes.
 TEST_F(JoinedNodesTest, SecondStartIsAnotherRun) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   End();
   Pass(absl::Seconds(3));
@@ -495,8 +470,7 @@ TEST_F(JoinedNodesTest, RankOfTheNextStartDoesNotPullRankZeroIntoTheLast) {
 
 // Ranks of the other node alone log a step: it is no row of the run, as on one node.
 TEST_F(JoinedNodesTest, OnlyStepsOfRankZeroAreRows) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   Log(0, 4);
   Log(5, 6, {2, 3});
   Log(7, 7);
@@ -510,8 +484,7 @@ TEST_F(JoinedNodesTest, OnlyStepsOfRankZeroAreRows) {
 
 // Rows that this node's store has lost are lost in the joined run, too, and hold nothing up.
 TEST_F(JoinedNodesTest, LostRowsAreCounted) {
-  AttachHome();
-  AttachAway();
+  AttachAll();
   for (const uint32_t rank : {2u, 3u}) {
     away_.Write([&](storage::Store& store) { return store.SkipTo(rank_[rank], 3); });
     away_.logged[rank_[rank]] = 3;
@@ -556,10 +529,7 @@ TEST_F(JoinedNodesTest, TooManyHellosOfARequestComeAgain) {
 
 // A daemon with the key is trusted, but its mistakes must not end this one or its store.
 TEST_F(JoinedNodesTest, ImpossibleNumbersAreRefused) {
-  AttachHome();
-  AttachAway();
-  Log(0, 4);
-  Pass(absl::Seconds(2));
+  Begin();
   const model::Stream stream = At(home_, 2);
   v1::PushRequest request;
   v1::PushedStream& pushed = *request.add_stream();

@@ -46,7 +46,7 @@ class NodesTest : public ::testing::Test {
       ASSERT_OK(opened);
       store = std::make_unique<pipeline::StoreLoop>(
           *std::move(opened),
-          pipeline::StoreLoop::Options{.commit_interval = absl::Milliseconds(1)});
+          pipeline::StoreLoop::Options{.commit_interval = absl::ZeroDuration()});
       attacher = std::make_unique<ingest::Attacher>(
           Reader(), [this] { return absl::FromUnixMicros(test.clock_us_++); });
       receiver = std::make_unique<PushReceiver>(PushReceiver::Options{
