@@ -305,35 +305,20 @@ def long_cut(lan):
     assert partial and partial[0] > 20 and partial[-1] < lan.steps - 1, partial
 
 
-def home_killed(lan):
-    """Home's daemon is killed twice and started again: nothing is lost, and nothing counted twice."""
+def daemons_killed(lan):
+    """Home's daemon is killed twice and started again, and that of another node: nothing is lost, and nothing counted twice."""
     nodes = lan.build(3)
     for node in nodes:
         node.start()
-    lan.start_ranks("home-killed", 150, 0.1)
-    for step in (30, 70):
+    lan.start_ranks("killed", 150, 0.1)
+    for step, node, seconds in ((30, nodes[0], 1), (60, nodes[1], 3), (110, nodes[0], 1)):
         lan.await_step(step)
-        nodes[0].kill()
-        time.sleep(1)
-        nodes[0].start()
-    lan.await_ranks()
-    lan.await_end("home-killed")
-    assert check(lan, "home-killed") == []
-
-
-def node_killed(lan):
-    """Another node's daemon is killed and started again."""
-    nodes = lan.build(3)
-    for node in nodes:
+        node.kill()
+        time.sleep(seconds)
         node.start()
-    lan.start_ranks("node-killed", 120, 0.1)
-    lan.await_step(30)
-    nodes[1].kill()
-    time.sleep(3)
-    nodes[1].start()
     lan.await_ranks()
-    lan.await_end("node-killed")
-    assert check(lan, "node-killed") == []
+    lan.await_end("killed")
+    assert check(lan, "killed") == []
 
 
 def node_gone(lan):
@@ -540,7 +525,7 @@ def launched(lan):
         print(f"{way}: rank 0 is on {lan.nodes[0].name}", flush=True)
 
 
-TRIALS = (all_joined, short_cut, long_cut, home_killed, node_killed, node_gone, strangers, scanners, home_last, any_moment, drained, launched)
+TRIALS = (all_joined, short_cut, long_cut, daemons_killed, node_gone, strangers, scanners, home_last, any_moment, drained, launched)
 
 
 def inside(ranklogd, cli, python_path, chosen):
