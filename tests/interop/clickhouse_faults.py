@@ -5,12 +5,10 @@
 
 import contextlib
 import json
-import pathlib
 import shutil
 import signal
 import struct
 import sys
-import tempfile
 import time
 
 import clickhouse_site
@@ -313,11 +311,7 @@ def wrong_password(_, node, __):
 
 def main():
     daemon, program, cli, set_clock, *chosen = sys.argv[1:]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
-        server = clickhouse_site.Server(pathlib.Path(home) / "server")
-        stack.callback(lambda: server.kill())
-        node = clickhouse_site.Node(pathlib.Path(home) / "node", daemon, program, cli, CLICKHOUSE_URL=server.url, RANKLOG_DESTINATIONS="clickhouse")
-        stack.callback(lambda: node.process.kill())
+    with clickhouse_site.site(daemon, program, cli) as (server, node):
         node.run_rank([*rows(0, 1), {"finish": 0}], RANKLOG_RUN_ID="first", RANKLOG_PROJECT="faults")  # makes the tables
         node.await_delivery("first", "clickhouse")
         for name, function in TRIALS.items():

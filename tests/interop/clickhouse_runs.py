@@ -5,9 +5,7 @@
 
 import contextlib
 import json
-import pathlib
 import sys
-import tempfile
 
 import clickhouse_site
 from clickhouse_site import expect, rank_variables
@@ -183,14 +181,7 @@ SCENARIOS["verify_finds"] = verify_finds
 
 def main():
     daemon, program, cli, *chosen = sys.argv[1:]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
-        server = clickhouse_site.Server(pathlib.Path(home) / "server")
-        stack.callback(server.kill)
-        nodes = []
-        for name in ("node", "other"):
-            node = clickhouse_site.Node(pathlib.Path(home) / name, daemon, program, cli, CLICKHOUSE_URL=server.url, RANKLOG_DESTINATIONS="clickhouse")
-            stack.callback(lambda node=node: node.process.kill())
-            nodes.append(node)
+    with clickhouse_site.site(daemon, program, cli, nodes=("node", "other")) as (server, *nodes):
         for name, function in SCENARIOS.items():
             if not chosen or name in chosen:
                 function(server, nodes)

@@ -1,11 +1,13 @@
 """ClickHouse's engine as a server, for the scripts that check what arrives there; nodes are those of mlflow_site.py."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -81,6 +83,19 @@ class Node(mlflow_site.Node):
 
     def log(self):
         return (self.home / "log").read_text()
+
+
+@contextlib.contextmanager
+def site(*programs, nodes=("node",)):
+    """A server and its nodes, which end with the block."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
+        server = Server(pathlib.Path(home) / "server")
+        stack.callback(lambda: server.kill())
+        there = []
+        for name in nodes:
+            there.append(Node(pathlib.Path(home) / name, *programs, CLICKHOUSE_URL=server.url, RANKLOG_DESTINATIONS="clickhouse"))
+            stack.callback(lambda node=there[-1]: node.process.kill())
+        yield server, *there
 
 
 def rank_variables(rank, world, nodes=1):

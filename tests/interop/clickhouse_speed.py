@@ -8,11 +8,9 @@ N rows of each of 8 ranks, with 10 values; the queries run on 1,024 ranks x 1,00
 """
 
 import argparse
-import contextlib
 import os
 import pathlib
 import statistics
-import tempfile
 import time
 
 import clickhouse_queries
@@ -83,11 +81,7 @@ def main():
     parser.add_argument("--metrics", type=int, default=100)
     options = parser.parse_args()
     failed = []
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home, contextlib.ExitStack() as stack:
-        server = clickhouse_site.Server(pathlib.Path(home) / "server")
-        stack.callback(server.kill)
-        node = clickhouse_site.Node(pathlib.Path(home) / "node", *options.programs, CLICKHOUSE_URL=server.url)
-        stack.callback(lambda: node.process.kill())
+    with clickhouse_site.site(*options.programs) as (server, node):
         print(f"engine {server.ask('SELECT version()', database='default')[0][0]}, {os.cpu_count()} cores")
         values = options.rows * RANKS * KEYS
         rates, floors = [], []

@@ -7,13 +7,11 @@ if a row is missing once the server is back.
 Ranklog's Python package is that of the build: `ninja ranklog_python`.
 """
 
-import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import mlflow_site
 
@@ -83,11 +81,7 @@ def text(what, calls):
 def main():
     daemon, program, cli, *options = sys.argv[1:]
     patience = float(options[1]) if options[:1] == ["--seconds"] else 15
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
-        server = mlflow_site.Server(pathlib.Path(home) / "server")
-        stack.callback(lambda: server.process.poll() is None and server.kill())
-        node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
-        stack.callback(lambda: node.process.kill())
+    with mlflow_site.site(daemon, program, cli) as (server, node):
         up = ours(server, node, "up")
         theirs_up = result(client(server, mlflow_site.TIMEOUT))
         waiting = client(server, patience)

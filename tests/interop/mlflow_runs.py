@@ -6,12 +6,10 @@
 import base64
 import contextlib
 import json
-import pathlib
 import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 
 import cutting_proxy
 import mlflow_site
@@ -330,11 +328,7 @@ def old_local_run(server, node):
 
 def main():
     daemon, program, cli, *chosen = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
-        server = mlflow_site.Server(pathlib.Path(home) / "server")
-        stack.callback(server.kill)
-        node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
-        stack.callback(lambda: node.process.kill())
+    with mlflow_site.site(daemon, program, cli) as (server, node):
         node.variables = {"MLFLOW_TRACKING_URI": server.url}
         for name in chosen or SCENARIOS:
             SCENARIOS[name](server, node)

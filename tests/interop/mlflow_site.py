@@ -1,5 +1,6 @@
 """A real MLflow server, a daemon, and ranks, for the scripts that check what arrives at MLflow."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.parse
@@ -175,3 +177,14 @@ class Node:
             return wait_for(settled, f"the delivery of {run}", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.ranklog('status')}\n{(self.home / 'log').read_text()[-2000:]}") from None
+
+
+@contextlib.contextmanager
+def site(*programs):
+    """A server and a node, which end with the block."""
+    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
+        server = Server(pathlib.Path(home) / "server")
+        stack.callback(lambda: server.process.poll() is None and server.kill())
+        node = Node(pathlib.Path(home) / "node", *programs)
+        stack.callback(lambda: node.process.kill())
+        yield server, node

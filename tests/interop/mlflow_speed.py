@@ -4,13 +4,10 @@ size, and from the official client's log_metrics. Fails if Ranklog has less than
     mlflow_speed.py RANKLOGD RANKLOG_SCENARIOS RANKLOG [--rows N]
 """
 
-import contextlib
 import http.client
 import json
 import os
-import pathlib
 import sys
-import tempfile
 import time
 
 import mlflow_site
@@ -61,11 +58,7 @@ def main():
     daemon, program, cli, *options = sys.argv[1:]
     rows = int(options[1]) if options[:1] == ["--rows"] else 5000
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
-        server = mlflow_site.Server(pathlib.Path(home) / "server")
-        stack.callback(server.kill)
-        node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
-        stack.callback(lambda: node.process.kill())
+    with mlflow_site.site(daemon, program, cli) as (server, node):
         loop, ours = [], []
         for turn in range(3):  # in turns, because the machine's speed may change
             loop.append(plain_loop(server, rows))
