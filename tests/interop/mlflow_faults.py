@@ -5,11 +5,9 @@
 
 import contextlib
 import json
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 
 import cutting_proxy
 import mlflow_site
@@ -92,18 +90,18 @@ def run_deleted(site, _):
 
 
 def other_destination(site, _):
-    """The server is down: W&B is up to date, and `status` shows both."""
-    server, node, _ = site
+    """The server cannot be reached: W&B is up to date, and `status` shows both."""
+    server, node, proxy = site
     with subprocess.Popen([node.fake_wandb, "0"], stdout=subprocess.PIPE, text=True) as wandb, contextlib.ExitStack() as stack:
         stack.callback(wandb.kill)
         node.variables |= {"WANDB_BASE_URL": wandb.stdout.readline().strip(), "WANDB_API_KEY": "0123456789" * 4}
-        variables = {"MLFLOW_TRACKING_URI": server.url, "RANKLOG_DESTINATIONS": "wandb,mlflow"}
-        server.kill()
+        variables = {"MLFLOW_TRACKING_URI": proxy.url, "RANKLOG_DESTINATIONS": "wandb,mlflow"}
+        proxy.down = True
         node.run_rank([*rows(0, 100), {"finish": 0}], RANKLOG_RUN_ID="both", RANKLOG_NAME="both", **variables)
         node.await_delivery("both", "wandb")
         shown = {line.split()[0]: line.split()[1:3] for line in node.ranklog("status").splitlines() if line.startswith(("mlflow  ", "wandb  "))}
         assert shown["mlflow"][1] == "100" and shown["wandb"][1] == "0", shown
-        server.start()
+        proxy.down = False
         node.await_delivery("both", seconds=150)
         check(server, node, "both", 100)
 
@@ -113,12 +111,8 @@ def main():
     requests = 100
     if chosen[:1] == ["--requests"]:
         requests, chosen = int(chosen[1]), chosen[2:]
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
-        server = mlflow_site.Server(pathlib.Path(home) / "server")
-        stack.callback(server.kill)
+    with mlflow_site.site(daemon, program, cli) as (server, node):
         proxy = cutting_proxy.CuttingProxy(server.port)
-        node = mlflow_site.Node(pathlib.Path(home) / "node", daemon, program, cli)
-        stack.callback(lambda: node.process.kill())
         node.variables = {"RANKLOG_PROJECT": "faults"}
         node.fake_wandb = fake_wandb
         for trial in (cuts, server_killed, run_deleted, other_destination):
