@@ -161,10 +161,14 @@ def forgotten_tokens(server, node, set_clock):
     await_ranks(ranks)
     wait_for(lambda: server.counts()["lost"] > 0 and server.ask("SELECT count() FROM points WHERE run = 'forgotten'")[0][0] > 0, "an insert whose answer is lost")
     node.stop(signal.SIGKILL)
+
+    def keep_tokens(count):
+        for table in ("points", "texts", "rank_statistics"):
+            server.do(f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = {count}")
+
     # The engine forgets all its tokens.
     server.fault()
-    for table in ("points", "texts", "rank_statistics"):
-        server.do(f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = 0")
+    keep_tokens(0)
     server.kill()
     server.start()
     with clocks(node, set_clock) as put:
@@ -172,6 +176,7 @@ def forgotten_tokens(server, node, set_clock):
         node.start()
         node.await_delivery("forgotten", "clickhouse")
     check(server, node, "forgotten", 300)
+    keep_tokens(100000)
 
 
 @trial
