@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/interop/torchrun.h"
 #include "tests/support/absent.h"
-#include "tests/support/dead_port.h"
 #include "tests/support/fake_wandb.h"
 #include "tests/trainer/resuming.h"
 
@@ -30,10 +30,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr size_t kNowhere = std::string::npos;
-
-// The port is released at once. Not --standalone: two torchruns of 1.13 on one machine would share
-// a store.
-std::string FreePort() { return std::to_string(DeadPort(DeadPort::kRefuses).number()); }
 
 class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<const char*> {
  protected:
@@ -290,26 +286,22 @@ TEST_F(ResumeTest, NewTrainingStartsFromCheckpointWeights) {
   EXPECT_EQ(Train("none", {"--init-from", text_}).code, 1);
 }
 
-TEST_F(ResumeTest, TorchrunRestartsItFromItsCheckpoint) {
+class ResumeTorchrunTest : public ResumeTest {
+ protected:
+  // Starts two ranks of the program that is appended.
+  std::vector<std::string> Agent(std::vector<std::string> more) const {
+    const std::vector<std::string> alone = Standalone();
+    more.insert(more.end(), alone.begin(), alone.end());
+    more.insert(more.end(), {"--nproc_per_node", "2"});
+    return Torchrun(dir_.File("logs"), more);
+  }
+};
+
+TEST_F(ResumeTorchrunTest, RestartsItFromItsCheckpoint) {
   SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
   ASSERT_EQ(Train("whole", {"--nproc-per-node", "2"}).code, 0);
   const auto whole = Curve(Runs("whole")[0]["run_id"]);
-  std::vector<std::string> command = {"torchrun",
-                                      "--master_addr",
-                                      "127.0.0.1",
-                                      "--master_port",
-                                      FreePort(),
-                                      "--nproc_per_node",
-                                      "2",
-                                      "--max_restarts",
-                                      "1",
-                                      "--redirects",
-                                      "1",
-                                      "--tee",
-                                      "1",
-                                      "--log_dir",
-                                      dir_.File("logs"),
-                                      "--no_python"};
+  std::vector<std::string> command = Agent({"--max_restarts", "1"});
   for (const std::string& argument : Command("elastic", {"--resume"})) command.push_back(argument);
   ChildProcess agent(command, Environment());
   ASSERT_TRUE(WaitFor([&] { return Checkpoints("elastic") > 1; })) << agent.Output();
@@ -329,22 +321,9 @@ TEST_F(ResumeTest, TorchrunRestartsItFromItsCheckpoint) {
   ExpectTheWholeCurve(Runs("elastic")[0]["run_id"], whole);
 }
 
-TEST_F(ResumeTest, TorchrunReportsRankError) {  // S33
+TEST_F(ResumeTorchrunTest, ReportsRankError) {  // S33
   SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
-  std::vector<std::string> command = {"torchrun",
-                                      "--master_addr",
-                                      "127.0.0.1",
-                                      "--master_port",
-                                      FreePort(),
-                                      "--nproc_per_node",
-                                      "2",
-                                      "--redirects",
-                                      "1",
-                                      "--tee",
-                                      "1",
-                                      "--log_dir",
-                                      dir_.File("logs"),
-                                      "--no_python"};
+  std::vector<std::string> command = Agent({});
   std::ofstream(dir_.File("out")) << "a file where the directory is to be";
   for (const std::string& argument : Command("error", {})) command.push_back(argument);
   const Finished run = RunToEnd(command, Environment());
