@@ -208,9 +208,7 @@ TEST_F(ArtifactsTest, NameThatIsNoUtf8IsRefusedAndTheRestArrives) {
   StartRank("finish", path_);
   EXPECT_EQ(rank_->Wait(), 0) << rank_->Output();
   EXPECT_THAT(rank_->Output(), HasSubstr("refused: a file's name is not UTF-8"));
-  ASSERT_TRUE(server_.WaitFor(
-      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(server_.WaitForEnd("job"));
   EXPECT_THAT(server_.run("job").history, SizeIs(1));
   EXPECT_EQ(server_.run("job").files.at("notes/today.txt"), "hello");
 }

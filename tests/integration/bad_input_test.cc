@@ -129,11 +129,7 @@ TEST(BadRowsTest, AreCountedWhileOthersAreDelivered) {
   EXPECT_EQ(rank.Output(),
             "first 1\nnan 1\nbehind 0\nempty handle 0\nonly bad keys 1\n"
             "100000 metrics 1\n25 MB 1\nover half of the spool 0\nlast 1\n");
-  ASSERT_TRUE(wandb.WaitFor(
-      [](const std::map<std::string, FakeWandb::Run>& runs) {
-        return runs.count("job") != 0 && runs.at("job").complete;
-      },
-      absl::Seconds(300)));
+  ASSERT_TRUE(wandb.WaitForEnd("job", absl::Seconds(300)));
   EXPECT_THAT(wandb.errors(), IsEmpty());
   const FakeWandb::Run run = wandb.run("job");
   ASSERT_EQ(run.history.size(), 5u);

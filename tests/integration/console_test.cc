@@ -81,9 +81,7 @@ TEST_F(ConsoleTest, OutputIsUnchangedAndLoggedUntilFinish) {
   EXPECT_THAT(Logs(), ElementsAre("stdout is no terminal", "epoch 1: 100 %",
                                   "\xc3\xa4 \xef\xbf\xbd.", "a warning"));
   EXPECT_THAT(Logs({"--stderr"}), ElementsAre("a warning"));
-  ASSERT_TRUE(server_.WaitFor(
-      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(server_.WaitForEnd("job"));
   const auto run = server_.run("job");
   ASSERT_EQ(run.console.size(), 4u);
   EXPECT_THAT(run.console[1], EndsWith(" epoch 1: 100 %"));
@@ -222,9 +220,7 @@ TEST_F(ConsoleTest, EachRankHasItsOwn) {
   ASSERT_TRUE(Ended());
   EXPECT_THAT(Logs({"--rank", "1"}), Contains("a warning"));
   EXPECT_THAT(Logs({"--rank", "5"}), Contains(HasSubstr("ranks with one: 0, 1")));
-  ASSERT_TRUE(server_.WaitFor(
-      [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(server_.WaitForEnd("job"));
   EXPECT_EQ(server_.run("job").console.size(), 4u) << "only that of rank 0";
 }
 

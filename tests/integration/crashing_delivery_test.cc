@@ -63,9 +63,7 @@ class CrashingDeliveryTest : public ::testing::Test {
   }
 
   void ExpectDelivered(const std::string& job) {
-    EXPECT_TRUE(wandb_->WaitFor(
-        [&](const auto& runs) { return runs.count(job) != 0 && runs.at(job).complete; },
-        absl::Seconds(60)));
+    EXPECT_TRUE(wandb_->WaitForEnd(job));
     EXPECT_THAT(wandb_->run(job).history, SizeIs(kRowsOfEach));
     EXPECT_THAT(wandb_->errors(), IsEmpty());
   }

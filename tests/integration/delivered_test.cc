@@ -96,12 +96,7 @@ TEST_F(DeliveredTest, WaitForAbsentTrackerTimesOut) {
   EXPECT_GE(absl::Now() - start, absl::Seconds(2));
   EXPECT_THAT(rank.Output(), HasSubstr("all 100 rows of this rank are durable, 0 of "));
   wandb_ = std::make_unique<FakeWandb>(port);
-  EXPECT_TRUE(wandb_->WaitFor(
-      [](const std::map<std::string, FakeWandb::Run>& runs) {
-        return runs.count("job") != 0 && runs.at("job").complete;
-      },
-      absl::Seconds(60)))
-      << "the daemon sends the rest";
+  EXPECT_TRUE(wandb_->WaitForEnd("job")) << "the daemon sends the rest";
 }
 
 // exit() does not destroy a Run in a function, and destroys a static one too late.

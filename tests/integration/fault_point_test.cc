@@ -61,9 +61,7 @@ TEST_P(FaultPointTest, DaemonDeathLosesAndRepeatsNothing) {  // S20
   node.Start();
   ASSERT_TRUE(counting.WaitForReturned(counting.returned() + 10'000));
   EXPECT_EQ(counting.Finish(), 0);
-  ASSERT_TRUE(wandb_.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(wandb_.WaitForEnd("job"));
   counting.ExpectEveryReturnedRowOnce();
   ExpectEachLineOnce(wandb_, counting);
 }
@@ -79,9 +77,7 @@ TEST_P(FaultPointTest, RankAndDaemonDeathLosesNothing) {  // S19, S20
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
   EXPECT_EQ(node.GetRun("job").state, model::RunState::kCrashed);
   counting.ExpectEveryReturnedRowOnce();
-  ASSERT_TRUE(wandb_.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(wandb_.WaitForEnd("job"));
   ExpectEachLineOnce(wandb_, counting);
 }
 

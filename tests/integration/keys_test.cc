@@ -28,14 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-bool IsComplete(FakeWandb& wandb, const std::string& run_id) {
-  return wandb.WaitFor(
-      [&](const std::map<std::string, FakeWandb::Run>& runs) {
-        return runs.count(run_id) != 0 && runs.at(run_id).complete;
-      },
-      absl::Seconds(60));
-}
-
 // The daemon started only after the job, which had the key.
 TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   const std::string key(40, 'k');
@@ -98,7 +90,7 @@ TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   EXPECT_EQ(file.st_mode & 0777, 0600u);
   EXPECT_EQ(FileContent(path),
             absl::StrCat("machine 127.0.0.1:", wandb.port(), " login user password ", key, "\n"));
-  ASSERT_TRUE(IsComplete(wandb, "job"));
+  ASSERT_TRUE(wandb.WaitForEnd("job"));
   EXPECT_THAT(wandb.run("job").history, SizeIs(300));
 
   const Finished out = RunToEnd({RANKLOG_CLI, "logout"}, options);
@@ -143,12 +135,7 @@ TEST(KeysTest, CorrectedKeyIsUsedAtOnce) {
   EXPECT_EQ(login.code, 0) << login.output;
   EXPECT_THAT(login.output, HasSubstr("waiting runs continue within a minute"));
   for (const char* id : {"first", "second"}) {
-    EXPECT_TRUE(wandb.WaitFor(
-        [&](const std::map<std::string, FakeWandb::Run>& runs) {
-          return runs.count(id) != 0 && runs.at(id).complete;
-        },
-        absl::Seconds(20)))
-        << id << node.Log();
+    EXPECT_TRUE(wandb.WaitForEnd(id, absl::Seconds(20))) << id << node.Log();
   }
 }
 
@@ -168,7 +155,7 @@ TEST(KeysTest, SyncKeepsTheKeyOfJob) {
                          {"WANDB_API_KEY", std::string(40, 'x')}};
   const Finished sync = RunToEnd({RANKLOG_CLI, "sync", "--state-dir", node.state_dir()}, options);
   EXPECT_EQ(sync.code, 0) << sync.output;
-  EXPECT_TRUE(IsComplete(wandb, "job")) << node.Log();
+  EXPECT_TRUE(wandb.WaitForEnd("job")) << node.Log();
 }
 
 // A secret with a newline, an address without a scheme, and a page that is not a tracker's. None
@@ -207,11 +194,11 @@ TEST(KeysTest, SyncDeliversRunsThatHaveAKey) {
   EXPECT_THAT(partly.output, AllOf(HasSubstr("test:first  wandb  0 of 10 rows delivered, 10 left"),
                                    HasSubstr("test:second  wandb  10 of 10 rows delivered\n"),
                                    HasSubstr("no usable API key for " + first.url())));
-  EXPECT_TRUE(IsComplete(second, "second"));
+  EXPECT_TRUE(second.WaitForEnd("second"));
   add_key(first);
   const Finished whole = sync();
   EXPECT_EQ(whole.code, 0) << whole.output;
-  EXPECT_TRUE(IsComplete(first, "first"));
+  EXPECT_TRUE(first.WaitForEnd("first"));
   EXPECT_THAT(second.run("second").history, SizeIs(10));
 }
 
@@ -230,7 +217,7 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   run("bare", "localhost:8080", "key");
   // The same server, at an address that does not count as this machine.
   run("plain", absl::StrReplaceAll(wandb.url(), {{"127.0.0.1", "0.0.0.0"}}), "key");
-  EXPECT_TRUE(IsComplete(wandb, "newline"));
+  EXPECT_TRUE(wandb.WaitForEnd("newline"));
   const auto output = [&](const char* command) {
     return RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}).output;
   };
@@ -275,7 +262,7 @@ TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   EXPECT_THAT(sync({"bare"}).output,
               HasSubstr("run: ranklog stop && ranklog sync bare --base-url URL"));
   expect_synced(correct);
-  for (const char* id : {"short", "plain", "bare"}) EXPECT_TRUE(IsComplete(wandb, id)) << id;
+  for (const char* id : {"short", "plain", "bare"}) EXPECT_TRUE(wandb.WaitForEnd(id)) << id;
   const Finished late = sync({"bare", "--base-url", "https://wandb.example.com"});
   EXPECT_EQ(late.code, 1);
   EXPECT_THAT(late.output, AllOf(HasSubstr("the address of run bare stays " + wandb.url()),
@@ -294,7 +281,7 @@ TEST(KeysTest, AddressPasswordIsNotStored) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_THAT(rank.Output(), HasSubstr("a user or a password"));
   EXPECT_THAT(rank.Output(), Not(HasSubstr("URLSECRET")));
-  EXPECT_TRUE(IsComplete(wandb, "job"));
+  EXPECT_TRUE(wandb.WaitForEnd("job"));
   ChildProcess::Options options;
   options.environment = there;
   for (const char* command : {"runs", "status", "doctor"}) {
@@ -321,11 +308,11 @@ TEST(KeysTest, EachJobUsesItsOwnKey) {
   ASSERT_TRUE(WaitFor([&] { return wandb.run("one").history.size() > 10; }));
   ChildProcess two = node.StartRank("two", 0, 0, 1, 1, {"10"}, with_key('2'));
   EXPECT_EQ(two.Wait(), 0) << two.Output();
-  ASSERT_TRUE(IsComplete(wandb, "two"));
+  ASSERT_TRUE(wandb.WaitForEnd("two"));
   const size_t lines = wandb.run("one").history.size();
   ASSERT_TRUE(WaitFor([&] { return wandb.run("one").history.size() > lines + 10; }));
   one.Kill();
-  ASSERT_TRUE(IsComplete(wandb, "one"));
+  ASSERT_TRUE(wandb.WaitForEnd("one"));
   for (const FakeWandb::Request& request : wandb.requests()) {
     for (const char job : {'1', '2'}) {
       const std::string run = job == '1' ? "one" : "two";

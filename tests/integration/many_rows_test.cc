@@ -57,9 +57,7 @@ TEST(ManyRowsTest, DiskBacklogDrainsExactlyOnce) {  // S17, S18
   FakeWandb wandb(port);
   const absl::Time start = SteadyNow();
   node.Start();
-  ASSERT_TRUE(wandb.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Minutes(10)));
+  ASSERT_TRUE(wandb.WaitForEnd("job", absl::Minutes(10)));
   const double seconds = absl::ToDoubleSeconds(SteadyNow() - start);
   printf("%llu rows, drained in %.1f s\n", static_cast<unsigned long long>(rows), seconds);
   ReportAtMost("memory while rows gather", before, "MiB", kMostMemory);

@@ -49,9 +49,7 @@ class MediaRowsTest : public ::testing::Test {
     return finished.output;
   }
   json AwaitRun() {
-    EXPECT_TRUE(server_.WaitFor(
-        [](const auto& runs) { return runs.count("job") > 0 && runs.at("job").complete; },
-        absl::Seconds(60)));
+    EXPECT_TRUE(server_.WaitForEnd("job"));
     EXPECT_TRUE(server_.errors().empty()) << server_.errors().front();
     EXPECT_TRUE(WaitFor([&] { return fs::is_empty(node_.state_dir() + "/content"); }));
     return server_.Dump()["runs"]["job"];

@@ -23,6 +23,15 @@ const std::map<std::string, std::string> kNoFlush = {{"RANKLOG_FLUSH_INTERVAL_MS
 
 class OrphanSpoolTest : public ::testing::Test {
  protected:
+  // Of a rank without a daemon.
+  ChildProcess::Options UsualSpoolDirectory() const {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+    options.environment["RANKLOG_SPOOL_DIR"] = "";
+    options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
+    options.unset = {"XDG_RUNTIME_DIR"};
+    return options;
+  }
   // Kills a rank that has attached and logged, and checks that the store has all of its rows.
   void KillAndExpectAll(CountingJob& counting) {
     ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
@@ -205,11 +214,7 @@ constexpr char kTakenDevShm[] =
 
 TEST_F(OrphanSpoolTest, OccupiedDirectoryIsSkipped) {
   SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
-  ChildProcess::Options options;
-  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  options.environment["RANKLOG_SPOOL_DIR"] = "";
-  options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
-  options.unset = {"XDG_RUNTIME_DIR"};
+  ChildProcess::Options options = UsualSpoolDirectory();
   std::vector<std::string> rank = WithOwnMounts(kTakenDevShm);
   rank.insert(rank.end(), {TELLING_RANK, "50"});
   const Finished told = RunToEnd(rank, options);
@@ -228,11 +233,7 @@ TEST_F(OrphanSpoolTest, OccupiedDirectoryIsSkipped) {
 
 TEST_F(OrphanSpoolTest, MissingSpoolDirectoryIsReported) {
   SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
-  ChildProcess::Options options;
-  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  options.environment["RANKLOG_SPOOL_DIR"] = "";
-  options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
-  options.unset = {"XDG_RUNTIME_DIR"};
+  ChildProcess::Options options = UsualSpoolDirectory();
   std::vector<std::string> rank =
       WithOwnMounts(std::string(kTakenDevShm) + " && mount -t tmpfs -o ro none /var/tmp");
   rank.insert(rank.end(), {TELLING_RANK, "50"});

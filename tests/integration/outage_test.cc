@@ -168,9 +168,7 @@ TEST(HangingTrackerTest, TwoHangingServersDelayNoOther) {
     ASSERT_TRUE(WaitFor([&] { return posts(hanging[which]) == expected[which]; }));
   }
   run_job("good", working.url());
-  EXPECT_TRUE(working.WaitFor(
-      [](const auto& runs) { return runs.count("good") != 0 && runs.at("good").complete; },
-      absl::Seconds(10)));
+  EXPECT_TRUE(working.WaitForEnd("good", absl::Seconds(10)));
   ExpectEveryRowOnce(working.run("good"), 10);
   for (int which : {0, 1}) EXPECT_EQ(posts(hanging[which]), expected[which]);
   EXPECT_EQ(node.Terminate(), 0);

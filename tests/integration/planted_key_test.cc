@@ -130,11 +130,7 @@ class PlantedKeyTest : public ::testing::Test {
     ExpectTheKeyIsNowhere(node, daemon());  // while its ring exists
 
     EXPECT_EQ(job.Finish(), 0);
-    ASSERT_TRUE(wandb_.WaitFor(
-        [](const std::map<std::string, FakeWandb::Run>& runs) {
-          return runs.count(kJob) != 0 && runs.at(kJob).complete;
-        },
-        absl::Seconds(60)));
+    ASSERT_TRUE(wandb_.WaitForEnd(kJob));
     ExpectTheKeyIsNowhere(node, daemon());
     for (const FakeWandb::Request& request : wandb_.requests()) {
       const bool store_of_files = request.path.rfind("/storage/", 0) == 0;  // gets no key

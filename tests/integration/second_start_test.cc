@@ -172,9 +172,7 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
   FakeWandb wandb;
   std::map<std::string, std::string> there = WandbAt(wandb.url());
   ASSERT_EQ(node_.StartRank("moved", 0, 0, 1, 1, {"10"}, there).Wait(), 0);
-  ASSERT_TRUE(wandb.WaitFor(
-      [](const auto& runs) { return runs.count("moved") != 0 && runs.at("moved").complete; },
-      absl::Seconds(30)));
+  ASSERT_TRUE(wandb.WaitForEnd("moved", absl::Seconds(30)));
   Node next;
   next.Start();
   there["RANKLOG_RESUME"] = "must";

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -30,11 +29,7 @@ void ExpectEveryRowOnce(const FakeWandb::Run& run, int rows) {
 }
 
 bool Complete(FakeWandb& wandb, const std::string& run_id) {
-  return wandb.WaitFor(
-      [&](const std::map<std::string, FakeWandb::Run>& runs) {
-        return runs.count(run_id) != 0 && runs.at(run_id).complete;
-      },
-      absl::Seconds(90));
+  return wandb.WaitForEnd(run_id, absl::Seconds(90));
 }
 
 TEST(TrackerTest, TemporaryErrorsLoseNoRow) {

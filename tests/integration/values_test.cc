@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <array>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -55,11 +54,7 @@ class ValuesTest : public ::testing::TestWithParam<bool> {
     ChildProcess rank({VALUES_RANK, dies() ? "die" : "live"}, options);
     ASSERT_EQ(rank.Wait(), dies() ? -SIGKILL : 0) << rank.Output();
     if (dies()) job->node.Start();
-    ASSERT_TRUE(job->wandb.WaitFor(
-        [](const std::map<std::string, FakeWandb::Run>& runs) {
-          return runs.count("job") != 0 && runs.at("job").complete;
-        },
-        absl::Seconds(60)));
+    ASSERT_TRUE(job->wandb.WaitForEnd("job"));
     logged() = std::move(job);
   }
   static void TearDownTestSuite() { jobs_ = {}; }

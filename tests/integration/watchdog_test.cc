@@ -76,9 +76,7 @@ TEST_F(WatchdogTest, SlowTrackerIsNoHang) {
   node_.StartWith(Watched(absl::Seconds(3)));
   ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt(wandb_.url()));
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
-  ASSERT_TRUE(wandb_.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Seconds(30)));
+  ASSERT_TRUE(wandb_.WaitForEnd("job", absl::Seconds(30)));
   EXPECT_EQ(node_.LogCount("hanging"), 0u);
   EXPECT_GT(Pings(), 4);
 }

@@ -303,9 +303,7 @@ TEST_F(SystemdTest, RestartKeepsRunInOneStore) {
   int logged = 0;
   ASSERT_EQ(sscanf(strstr(rank.Output().c_str(), "logged"), "logged %d, durable", &logged), 1)
       << rank.Output();
-  ASSERT_TRUE(wandb.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Seconds(60)));
+  ASSERT_TRUE(wandb.WaitForEnd("job"));
   const FakeWandb::Run run = wandb.run("job");
   ASSERT_THAT(run.history, SizeIs(logged));
   for (int step = 0; step < logged; ++step) {
@@ -351,9 +349,7 @@ TEST_F(SystemdTest, DeliversAfterAReboot) {
   std::ofstream(KeyFile()) << "machine 127.0.0.1:" << port << " login user password " << key
                            << "\n";
   ASSERT_EQ(Boot(), "");
-  ASSERT_TRUE(wandb.WaitFor(
-      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
-      absl::Seconds(30)));
+  ASSERT_TRUE(wandb.WaitForEnd("job", absl::Seconds(30)));
   EXPECT_THAT(wandb.run("job").history, SizeIs(100));
 }
 

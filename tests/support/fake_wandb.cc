@@ -297,6 +297,12 @@ bool FakeWandb::WaitFor(const std::function<bool(const std::map<std::string, Run
   return state_->mutex.AwaitWithTimeout(absl::Condition(holds, &args), timeout);
 }
 
+bool FakeWandb::WaitForEnd(const std::string& run_id, absl::Duration timeout) {
+  return WaitFor(
+      [&](const auto& runs) { return runs.count(run_id) != 0 && runs.at(run_id).complete; },
+      timeout);
+}
+
 void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response& response,
                              Fault::On kind, const Handler& handler) {
   Fault fault;

@@ -81,6 +81,8 @@ class FakeWandb {
 
   bool WaitFor(const std::function<bool(const std::map<std::string, Run>&)>& condition,
                absl::Duration timeout);
+  // Waits until the run is complete.
+  bool WaitForEnd(const std::string& run_id, absl::Duration timeout = absl::Seconds(60));
 
  private:
   struct State;
