@@ -113,6 +113,7 @@ void Spool::Unlink() { world->rings.erase(path_); }
 Mutex* StateMutex() { return &world->mutex; }
 uint64_t Generation() { return 0; }
 uint64_t MicrosSinceBoot() { return 1; }
+uint64_t MostFileBytes() { return UINT64_MAX; }
 void ArmForkHandlers() {}
 
 Settings Resolve(Settings settings) {

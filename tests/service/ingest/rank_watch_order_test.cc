@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <string>
@@ -68,13 +69,18 @@ TEST_F(RankWatchTest, ForkedSuccessorWaitsForRingsOfADeadProcess) {
   LeaveForked(2, /*pid=*/100);
   LeaveForked(3, /*pid=*/101);
   const UniqueFd parent = Lock(2), child = Lock(3);
-  const std::vector<model::Stream> streams = TakeWhatIsLeft();
-  ASSERT_EQ(streams.size(), 3u);
-  EXPECT_EQ(streams[0].key.incarnation, 1u) << "attached first";
-  EXPECT_EQ(streams[0].durable_seq, 2u);
-  for (const size_t living : {1, 2}) {
-    EXPECT_EQ(streams[living].state, model::StreamState::kLive);
-  }
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  ASSERT_TRUE(HasEnded(1)) << "the successor's run is 'job1', or it is missing";
+  EXPECT_EQ(StreamOf(1).key.incarnation, 1u);
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+  const auto reader = Reader();
+  const auto runs = reader->Runs();
+  ASSERT_TRUE(runs.ok() && runs->size() == 2u);
+  const auto next = std::find_if(runs->begin(), runs->end(),
+                                 [](const model::Run& run) { return run.run_id != Job(1); });
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::Stream> streams, reader->Streams(next->id));
+  ASSERT_EQ(streams.size(), 2u);
+  for (const model::Stream& stream : streams) EXPECT_EQ(stream.state, model::StreamState::kLive);
 }
 
 TEST_F(RankWatchTest, LiveRankThatDidNotForkAttachesByItself) {
