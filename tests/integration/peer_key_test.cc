@@ -134,7 +134,8 @@ TEST_F(PeerKeyCommandTest, DoctorConnectsToOtherNode) {
 TEST_F(PeerKeyCommandTest, DoctorConnectsWithTheKeyOfTheDaemon) {
   const std::string key = dir_.File("home/key");
   Run({"peer-key", key});
-  Node node({"--peer-key", key, "--peer-listen", "127.0.0.1:0"});
+  const int free = DeadPort(DeadPort::kRefuses, INADDR_LOOPBACK + 1).number();
+  Node node({"--peer-key", key, "--peer-listen", "127.0.0.2:" + std::to_string(free)});
   node.Start();
   const Json daemon =
       Parse(Run({"status", "--json", "--address", node.address()}).output)["daemon"];
