@@ -283,7 +283,7 @@ class PageTest(unittest.TestCase):
 
     # A browser opens six connections to a server.
     def test_windows_beyond_six_connections_are_live(self):
-        ranks = self.node.start_job("many", 1, 1500, pause_us=10000, mode="silent")
+        ranks = self.node.start_job("many", 1, 30000, pause_us=10000, mode="silent")  # longer than a busy browser takes
         self.browser.run("while (!(await (await fetch('/api/runs')).json()).runs.some((run) => run.run_id === 'many')) await new Promise((f) => setTimeout(f, 50))")
         runs = self.browser.run("return (await (await fetch('/api/runs')).json()).runs")
         key = next(run["key"] for run in runs if run["run_id"] == "many")
