@@ -1,6 +1,6 @@
-// The layout of a spool file, byte by byte as client/ring/spool/spool_format.md specifies it. Besides the
-// protocol, this is the only format that the rank and the daemon share. The rank writes the file,
-// and the daemon reads it after the rank has died. The ring of a forked child it reads earlier, too.
+// The layout of a spool file, byte by byte as client/ring/spool/spool_format.md specifies it.
+// Besides the protocol, this is the only format that the rank and the daemon share. The rank writes
+// the file; the daemon reads it after the rank's death, and a forked child's ring earlier, too.
 
 #ifndef RANKLOG_V1_SPOOL_LAYOUT_H_
 #define RANKLOG_V1_SPOOL_LAYOUT_H_
